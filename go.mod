@@ -1,0 +1,3 @@
+module github.com/doorward/doorward
+
+go 1.26
