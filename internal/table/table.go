@@ -1,0 +1,445 @@
+// Package table holds the bounded table that every policy keeps its entries in. It
+// promises three things: a live entry is never evicted, reset or shortened by what
+// other keys do; a new key gets an entry of its own if and only if fewer than
+// Capacity entries are live; and no operation scans, pauses or allocates.
+//
+// It gives up telling keys apart once Capacity of them are live: from then on new
+// keys share one overflow entry until an entry is forgotten. It knows nothing of
+// policies: a Policy says when an attempt is allowed, what an outcome does to a
+// state, and when a state means nothing any more.
+//
+// Everything is allocated by New. Tables hold no goroutine, and nothing here reads
+// a clock.
+package table
+
+import (
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/doorward/doorward"
+)
+
+// A Policy says what a state means. Its methods are pure. The zero S is the state
+// of a key that nothing is known of. Times are nanoseconds of the table's clock.
+type Policy[S any] interface {
+	// Judge answers an attempt on a key in state s that has pending reservations in
+	// flight. Of a Busy decision the table fills in RetryAfter.
+	Judge(s S, pending int, now int64) doorward.Decision
+	// Step returns the state after one allowed attempt ended as o.
+	Step(s S, o doorward.Outcome, now int64) S
+	// Forget returns when s means nothing any more, 0 if it means nothing now.
+	Forget(s S) int64
+}
+
+// Config sizes a Table. All fields are required.
+type Config struct {
+	Capacity int           // keys with an entry of their own, at most MaxCapacity
+	InFlight int           // reservations pending at once, at most MaxCapacity
+	Lease    time.Duration // how long a reservation may stay unsettled
+}
+
+// MaxCapacity bounds Capacity and InFlight: entries are numbered in 32 bits.
+const MaxCapacity = 1 << 30
+
+// Table maps keys to states of a policy. It is safe for concurrent use.
+type Table[S any] struct {
+	mu     sync.Mutex
+	policy Policy[S]
+	lease  int64
+
+	started bool
+	base    time.Time // the first now that the table was given
+	now     int64     // the latest now, in nanoseconds since base
+
+	seed    maphash.Seed
+	buckets []uint32 // first entry of each hash chain, 0 is none
+	entries []entry[S]
+	unused  uint32 // first entry that was never used
+	free    uint32 // first of the entries given back, linked by next; 0 is none
+	order   heap   // entries that are not reserved keys and have nothing pending
+	own     int    // entries in use, those of reserved keys not counted
+	pool    pool
+}
+
+// An entry is 28 bytes and the state. Policies keep S free of pointers and of
+// fields that need an alignment above 4.
+type entry[S any] struct {
+	key     keyBytes
+	pending uint16 // reservations in flight
+	link    uint32 // with some pending the first of them, else the place in order
+	next    uint32 // in the hash chain or the free list
+	state   S
+}
+
+// Entries with a fixed place: overflow, 127.0.0.1 and ::1. They are in no hash
+// chain and not in order.
+const (
+	overflow = iota
+	loopback4
+	loopback6
+	firstOwn
+)
+
+// vacant stands for the entry that a new key will get once it is charged.
+const vacant = math.MaxUint32
+
+// New returns an empty table.
+func New[S any](p Policy[S], c Config) *Table[S] {
+	return &Table[S]{
+		policy:  p,
+		lease:   int64(c.Lease),
+		seed:    maphash.MakeSeed(),
+		buckets: make([]uint32, c.Capacity-c.Capacity/8),
+		entries: make([]entry[S], firstOwn+c.Capacity),
+		unused:  firstOwn,
+		order:   newHeap(c.Capacity),
+		pool:    newPool(c.InFlight),
+	}
+}
+
+// Attempt judges an attempt on k and, if it is allowed, charges it as failed, in one
+// step.
+func (t *Table[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.tick(now)
+	id := t.identify(k)
+	i, s := t.find(id, at)
+	d := t.judge(i, s, at)
+	if d.Allowed {
+		t.put(t.claim(i, id), t.policy.Step(s, doorward.Failed, at), at)
+	}
+	return d
+}
+
+// Check answers as Attempt would and charges nothing.
+func (t *Table[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.tick(now)
+	i, s := t.find(t.identify(k), at)
+	return t.judge(i, s, at)
+}
+
+// Reserve judges an attempt on k and, if it is allowed, keeps it pending until
+// Settle or the end of its lease, when it becomes a failure.
+func (t *Table[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.tick(now)
+	id := t.identify(k)
+	i, s := t.find(id, at)
+	d := t.judge(i, s, at)
+	if d.Allowed && t.pool.full() {
+		d = doorward.Decision{Reason: doorward.Busy, RetryAfter: t.busy(t.pool.oldest, at)}
+	}
+	if !d.Allowed {
+		return d, doorward.Ticket{}
+	}
+	i = t.claim(i, id)
+	e := &t.entries[i]
+	e.state = s
+	if e.pending == 0 {
+		t.leaveOrder(i)
+	}
+	// Leases end in the order they began, also when a reload made them shorter.
+	end := max(Add(at, t.lease), t.pool.lastEnd())
+	r := t.pool.add(i, end)
+	e.link = t.pool.join(e.link, r, e.pending == 0)
+	e.pending++
+	return d, t.pool.ticket(r, id.hash)
+}
+
+// Settle ends the reservation that ticket names as o. It returns the state just
+// before, the time on the table's clock, and whether the reservation was k's own; a
+// ticket that names no reservation of k changes nothing. A reservation that was
+// charged to overflow is taken back on success: nobody clears what all share.
+func (t *Table[S]) Settle(k doorward.Key, ticket doorward.Ticket, o doorward.Outcome, now time.Time) (before S, at int64, own bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at = t.tick(now)
+	id := t.identify(k)
+	r := t.pool.find(ticket, id.hash)
+	if r == 0 {
+		return before, at, false
+	}
+	i := t.pool.slots[r].entry
+	own = i != overflow
+	if own && t.entries[i].key != id.bytes {
+		return before, at, false
+	}
+	if !own && o == doorward.Succeeded {
+		o = doorward.Void
+	}
+	before = t.state(i, at)
+	t.end(r, o, at)
+	return before, at, own
+}
+
+// Update replaces the state of k by f of it and of the time on the table's clock. A
+// key without an entry of its own is left alone.
+func (t *Table[S]) Update(k doorward.Key, now time.Time, f func(s S, at int64) S) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.tick(now)
+	if i := t.lookup(t.identify(k)); i != vacant {
+		t.put(i, f(t.state(i, at), at), at)
+	}
+}
+
+// Unlock forgets k. Tickets of its reservations change nothing from then on.
+func (t *Table[S]) Unlock(k doorward.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.lookup(t.identify(k))
+	if i == vacant {
+		return
+	}
+	for e := &t.entries[i]; e.pending > 0; {
+		t.release(e.link)
+	}
+	t.remove(i)
+}
+
+// Clear forgets every key, the overflow entry and all reservations.
+func (t *Table[S]) Clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.buckets)
+	clear(t.entries[:t.unused])
+	t.unused, t.free, t.own = firstOwn, 0, 0
+	t.order.reset()
+	t.pool.reset()
+}
+
+// Reload replaces the policy and the lease. States and reservations stay.
+func (t *Table[S]) Reload(p Policy[S], lease time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.policy, t.lease = p, int64(lease)
+	for pos, i := range t.order.entry {
+		t.order.at[pos] = p.Forget(t.entries[i].state)
+	}
+	for pos := len(t.order.entry) - 1; pos >= 0; pos-- {
+		t.siftDown(pos)
+	}
+}
+
+// Tracked returns how many keys have an entry, forgotten ones that were not
+// reclaimed yet included: at most Capacity + 2.
+func (t *Table[S]) Tracked() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.own
+	for _, i := range []uint32{loopback4, loopback6} {
+		if t.occupied(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// Time converts a time on the table's clock. It must follow an operation that was
+// given a now.
+func (t *Table[S]) Time(at int64) time.Time { return t.base.Add(time.Duration(at)) }
+
+// Since converts a time to the table's clock, negative before it began.
+func (t *Table[S]) Since(at time.Time) int64 { return int64(at.Sub(t.base)) }
+
+// tick moves the clock to now, unless it is later already, and applies the leases
+// that ended.
+func (t *Table[S]) tick(now time.Time) int64 {
+	if !t.started {
+		t.started, t.base = true, now
+	}
+	t.now = max(t.now, min(int64(now.Sub(t.base)), Never-1))
+	for r := t.pool.oldest; r != 0 && t.pool.slots[r].end <= t.now; r = t.pool.oldest {
+		t.end(r, doorward.Failed, t.pool.slots[r].end)
+	}
+	return t.now
+}
+
+// end settles reservation r as o at the time at.
+func (t *Table[S]) end(r uint32, o doorward.Outcome, at int64) {
+	i := t.pool.slots[r].entry
+	s := t.state(i, at)
+	t.release(r)
+	t.put(i, t.policy.Step(s, o, at), at)
+}
+
+// release gives reservation r back to the pool. An entry whose last one it was is
+// in order again only after put.
+func (t *Table[S]) release(r uint32) {
+	e := &t.entries[t.pool.slots[r].entry]
+	e.link = t.pool.leave(e.link, r)
+	e.pending--
+	t.pool.remove(r)
+}
+
+// find returns the entry that an attempt of id is charged to and its state: its own,
+// vacant if it would get one, or overflow.
+func (t *Table[S]) find(id identity, at int64) (uint32, S) {
+	i := t.lookup(id)
+	if i == vacant {
+		if id.reserved != 0 || t.own < t.order.capacity() || t.order.due(at) {
+			var zero S
+			return vacant, zero
+		}
+		i = overflow
+	}
+	return i, t.state(i, at)
+}
+
+// lookup returns the entry of id, or vacant.
+func (t *Table[S]) lookup(id identity) uint32 {
+	if id.reserved != 0 {
+		if t.occupied(id.reserved) {
+			return id.reserved
+		}
+		return vacant
+	}
+	for i := t.buckets[t.bucket(id.hash)]; i != 0; i = t.entries[i].next {
+		if t.entries[i].key == id.bytes {
+			return i
+		}
+	}
+	return vacant
+}
+
+// state returns what entry i means at the time at.
+func (t *Table[S]) state(i uint32, at int64) S {
+	s := t.entries[i].state
+	if t.policy.Forget(s) <= at {
+		var zero S
+		return zero
+	}
+	return s
+}
+
+func (t *Table[S]) judge(i uint32, s S, at int64) doorward.Decision {
+	pending := 0
+	if i != vacant {
+		pending = int(t.entries[i].pending)
+	}
+	d := t.policy.Judge(s, pending, at)
+	d.Overflow = i == overflow
+	if d.Reason == doorward.Busy {
+		d.RetryAfter = t.busy(t.entries[i].link, at)
+	}
+	return d
+}
+
+// busy returns how long to wait for others' reservations: a second, or until the
+// lease of the first of them, r, has ended.
+func (t *Table[S]) busy(r uint32, at int64) time.Duration {
+	return min(time.Second, time.Duration(t.pool.slots[r].end-at))
+}
+
+// claim makes i, which find returned, the entry of id.
+func (t *Table[S]) claim(i uint32, id identity) uint32 {
+	if i != vacant {
+		return i
+	}
+	if id.reserved != 0 {
+		t.entries[id.reserved].key = id.bytes
+		return id.reserved
+	}
+	if t.own == t.order.capacity() {
+		t.remove(t.order.entry[0])
+	}
+	if i = t.free; i != 0 {
+		t.free = t.entries[i].next
+	} else {
+		i = t.unused
+		t.unused++
+	}
+	t.own++
+	b := t.bucket(id.hash)
+	e := &t.entries[i]
+	e.key, e.link, e.next = id.bytes, notInOrder, t.buckets[b]
+	t.buckets[b] = i
+	return i
+}
+
+// put stores a state and keeps the entry where it then belongs: an entry with
+// nothing pending in order, one with nothing to remember nowhere.
+func (t *Table[S]) put(i uint32, s S, at int64) {
+	e := &t.entries[i]
+	e.state = s
+	if e.pending > 0 {
+		return
+	}
+	forget := t.policy.Forget(s)
+	switch {
+	case forget <= at:
+		t.remove(i)
+	case i >= firstOwn:
+		t.setOrder(i, forget)
+	}
+}
+
+// remove empties entry i, which has nothing pending.
+func (t *Table[S]) remove(i uint32) {
+	if i < firstOwn {
+		t.entries[i] = entry[S]{}
+		return
+	}
+	t.leaveOrder(i)
+	e := &t.entries[i]
+	link := &t.buckets[t.bucket(t.hash(&e.key))]
+	for *link != i {
+		link = &t.entries[*link].next
+	}
+	*link = e.next
+	*e = entry[S]{next: t.free}
+	t.free = i
+	t.own--
+}
+
+// occupied reports whether a reserved key has its entry.
+func (t *Table[S]) occupied(i uint32) bool { return t.entries[i].key != keyBytes{} }
+
+// keyBytes is the binary form of a Key: it takes less room than the value.
+type keyBytes [18]byte
+
+// An identity is a key as the table needs it.
+type identity struct {
+	bytes    keyBytes
+	hash     uint64
+	reserved uint32 // the entry of a reserved key, else 0
+}
+
+func (t *Table[S]) identify(k doorward.Key) identity {
+	var id identity
+	k.AppendBinary(id.bytes[:0]) // never fails
+	id.hash = t.hash(&id.bytes)
+	if k.IsLoopback() {
+		id.reserved = loopback4
+		if k.Prefix().Addr().Is6() {
+			id.reserved = loopback6
+		}
+	}
+	return id
+}
+
+// hash is seeded, so nobody can aim at a bucket.
+func (t *Table[S]) hash(b *keyBytes) uint64 { return maphash.Bytes(t.seed, b[:]) }
+
+func (t *Table[S]) bucket(hash uint64) int {
+	hi, _ := bits.Mul64(hash, uint64(len(t.buckets)))
+	return int(hi)
+}
+
+// Never is a time that the clock does not reach: sums that are too large end there.
+const Never = math.MaxInt64
+
+// Add returns the time d after at, for d >= 0.
+func Add(at, d int64) int64 {
+	if at > Never-d {
+		return Never
+	}
+	return at + d
+}

@@ -1,0 +1,168 @@
+// Package lockout counts failures per key and answers the last free one with a
+// lockout that doubles with each further failure. It promises that no key is
+// admitted more attempts than its Policy says, whether they are made one after the
+// other or all at once: an attempt is counted in the step that admits it.
+//
+// It gives up telling keys apart once Policy.Capacity of them are remembered; from
+// then on new keys share one count. It forgets everything when the process ends.
+//
+// Use Attempt and Succeeded where one key guards one secret. Use Reserve and Settle
+// where right attempts may come many at a time; package guard does. Where every
+// request costs the same, right or wrong, a lockout is the wrong tool: limit requests
+// per window instead.
+//
+// An operation takes tens of nanoseconds, at worst time logarithmic in Capacity,
+// and allocates nothing.
+package lockout
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/internal/table"
+)
+
+// A Limiter applies one Policy to many keys. It is safe for concurrent use. Every
+// call is judged at the latest now that the limiter has seen.
+type Limiter struct {
+	policy Policy
+	rules  *rules
+	table  *table.Table[packed]
+}
+
+// New returns a limiter that remembers nothing yet. An error names the field that
+// is wrong. All memory is allocated here: 64 bytes for each key of Capacity, 32 for
+// each reservation of InFlight.
+func New(p Policy) (*Limiter, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	p = p.WithDefaults()
+	l := &Limiter{policy: p, rules: newRules(p)}
+	l.table = table.New((*stepper)(l.rules), table.Config{Capacity: p.Capacity, InFlight: p.InFlight, Lease: p.Lease})
+	return l, nil
+}
+
+// Policy returns the policy in force, with its defaults filled in.
+func (l *Limiter) Policy() Policy { return l.policy }
+
+// Reload returns a limiter with another policy and the same memory: what l counted,
+// locked and reserved stays, under the new limits, and l goes on as another name for
+// it. Capacity and InFlight cannot change.
+func (l *Limiter) Reload(p Policy) (*Limiter, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	p = p.WithDefaults()
+	if p.Capacity != l.policy.Capacity {
+		return nil, fmt.Errorf("lockout: Capacity cannot change in a reload, from %d to %d", l.policy.Capacity, p.Capacity)
+	}
+	if p.InFlight != l.policy.InFlight {
+		return nil, fmt.Errorf("lockout: InFlight cannot change in a reload, from %d to %d", l.policy.InFlight, p.InFlight)
+	}
+	n := &Limiter{policy: p, rules: newRules(p), table: l.table}
+	n.table.Reload((*stepper)(n.rules), p.Lease)
+	return n, nil
+}
+
+// Attempt decides on one attempt of k and counts it as a failure at once. Call
+// Succeeded if it was right.
+func (l *Limiter) Attempt(k doorward.Key, now time.Time) doorward.Decision {
+	return l.table.Attempt(k, now)
+}
+
+// Succeeded says that an attempt of k was right. With Clear it forgets all failures
+// of k, newer ones too, and ends its lockout; with TakeBack it takes one failure back
+// and ends the lockout that runs. A key that was charged to overflow has nothing to
+// clear.
+func (l *Limiter) Succeeded(k doorward.Key, now time.Time) {
+	l.table.Update(k, now, func(s packed, at int64) packed {
+		return pack(l.rules.succeeded(s.unpack(), at))
+	})
+}
+
+// Check answers as Attempt would, charges nothing and adds no entry.
+func (l *Limiter) Check(k doorward.Key, now time.Time) doorward.Decision {
+	return l.table.Check(k, now)
+}
+
+// Reserve decides on one attempt of k and, if it is allowed, keeps it pending until
+// Settle. While k is not locked it is allowed if failures and pending together are
+// below FreeFailures, or if nothing else is pending. A reservation that is not settled
+// within Policy.Lease becomes a failure.
+func (l *Limiter) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket) {
+	return l.table.Reserve(k, now)
+}
+
+// Settle ends the reservation that t names, and returns the failures that a success
+// cleared. Failed and Malformed count as failures and start lockouts from now;
+// Succeeded clears the failures of k, but nobody's pending reservations; Void takes
+// the reservation back, and so does Succeeded with TakeBack. A ticket that was
+// settled, whose lease has ended, that Unlock or Clear forgot, or that names another
+// key's reservation changes nothing.
+func (l *Limiter) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) doorward.Cleared {
+	before, at, own := l.table.Settle(k, t, o, now)
+	if !own || o != doorward.Succeeded || l.rules.takeBack {
+		return doorward.Cleared{}
+	}
+	s := l.rules.age(before.unpack(), at)
+	if s.count == 0 {
+		return doorward.Cleared{}
+	}
+	return doorward.Cleared{N: int(s.count), First: l.table.Time(s.began)}
+}
+
+// GiveBack takes back the failures that a success cleared on a narrower key, if k
+// surely still counts them: not if the first of them is older than the last time k
+// forgot any, and not while k is locked.
+func (l *Limiter) GiveBack(k doorward.Key, c doorward.Cleared, now time.Time) {
+	l.table.Update(k, now, func(s packed, at int64) packed {
+		return pack(l.rules.giveBack(s.unpack(), int64(c.N), l.table.Since(c.First), at))
+	})
+}
+
+// Unlock forgets k: failures, lockout and reservations.
+func (l *Limiter) Unlock(k doorward.Key) { l.table.Unlock(k) }
+
+// Clear forgets every key and the overflow entry.
+func (l *Limiter) Clear() { l.table.Clear() }
+
+// Tracked returns how many keys have an entry of their own, forgotten ones that
+// were not reclaimed yet included: at most Capacity + 2.
+func (l *Limiter) Tracked() int { return l.table.Tracked() }
+
+// packed is a state in 20 bytes of alignment 4, as the table keeps it.
+type packed [5]uint32
+
+const endedBit = 1 << 31
+
+func pack(s state) packed {
+	p := packed{uint32(s.began), uint32(s.began >> 32), uint32(s.at), uint32(s.at >> 32), uint32(s.count)}
+	if s.ended {
+		p[4] |= endedBit
+	}
+	return p
+}
+
+func (p packed) unpack() state {
+	return state{
+		began: int64(p[0]) | int64(p[1])<<32,
+		at:    int64(p[2]) | int64(p[3])<<32,
+		count: int64(p[4] &^ endedBit),
+		ended: p[4]&endedBit != 0,
+	}
+}
+
+// A stepper lets the table apply the rules.
+type stepper rules
+
+func (r *stepper) Judge(s packed, pending int, now int64) doorward.Decision {
+	return (*rules)(r).judge(s.unpack(), int64(pending), now)
+}
+
+func (r *stepper) Step(s packed, o doorward.Outcome, now int64) packed {
+	return pack((*rules)(r).settled(s.unpack(), o, now))
+}
+
+func (r *stepper) Forget(s packed) int64 { return (*rules)(r).forget(s.unpack()) }
