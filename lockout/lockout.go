@@ -117,8 +117,21 @@ func (l *Limiter) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, 
 // surely still counts them: not if the first of them is older than the last time k
 // forgot any, and not while k is locked.
 func (l *Limiter) GiveBack(k doorward.Key, c doorward.Cleared, now time.Time) {
+	l.GiveBackMost(k, []doorward.Cleared{c}, now)
+}
+
+// GiveBackMost is GiveBack of that one of several, which are about the same failures,
+// that gives back most.
+func (l *Limiter) GiveBackMost(k doorward.Key, cs []doorward.Cleared, now time.Time) {
 	l.table.Update(k, now, func(s packed, at int64) packed {
-		return pack(l.rules.giveBack(s.unpack(), int64(c.N), l.table.Since(c.First), at))
+		before := s.unpack()
+		least := before
+		for _, c := range cs {
+			if after := l.rules.giveBack(before, int64(c.N), l.table.Since(c.First), at); after.count < least.count {
+				least = after
+			}
+		}
+		return pack(least)
 	})
 }
 

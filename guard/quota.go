@@ -1,0 +1,42 @@
+package guard
+
+import (
+	"time"
+
+	"github.com/doorward/doorward"
+)
+
+// A Quota is what one rule would still admit of a caller, for response headers.
+type Quota struct {
+	Rule      string
+	Limit     int           // free failures
+	Window    time.Duration // in which they count
+	Remaining int           // attempts that could be started now
+	Reset     time.Duration // how long a refusal lasts, 0 if attempts remain
+}
+
+// Quotas tells what the network rules would still admit of r. Rules that charge a
+// subject are left out, whatever they say of it is not the caller's to know, and so
+// are shadow rules. A guard with a Store tells nothing.
+func (g *Guard) Quotas(r Request, now time.Time) []Quota {
+	if g.config.Store != nil {
+		return nil
+	}
+	var quotas []Quota
+	family := familyOf(r.Addr)
+	for i := range g.rules {
+		rule := &g.rules[i]
+		key, f, applies := rule.charge(&r, family)
+		if !applies || rule.Per != Network || rule.Action == Shadow {
+			continue
+		}
+		q := Quota{Rule: rule.Name, Limit: rule.Lockout.FreeFailures, Window: rule.Lockout.Window}
+		var d doorward.Decision
+		if d = rule.tables[f].Check(key, now); d.Allowed {
+			q.Remaining = d.Remaining + 1
+		}
+		q.Reset = d.RetryAfter
+		quotas = append(quotas, q)
+	}
+	return quotas
+}

@@ -1,0 +1,41 @@
+package guard
+
+import (
+	"context"
+	"time"
+
+	"github.com/doorward/doorward"
+)
+
+// A Store keeps the counts of a guard outside of its memory, for many processes
+// together. Deadlines, retries and what happens while it cannot be reached are its
+// business.
+type Store interface {
+	// Reserve judges all charges and fills in Decision and Ticket of each. If all
+	// that are not shadow rules allow, it charges each that does; if one refuses,
+	// nothing stays charged and the tickets mean nothing. An error means that no
+	// decision could be made, and that nothing stays charged once the leases ended.
+	Reserve(ctx context.Context, charges []Charge) error
+	// Settle ends the reservations that the charges name, each as its Outcome, and
+	// fills in Cleared. Charges that clear come first. A charge with GiveBack then
+	// also takes back what the charges before it cleared, as lockout.GiveBack does:
+	// of several the one that gives back most.
+	Settle(ctx context.Context, charges []Charge) error
+}
+
+// A Charge is one rule applied to one attempt.
+type Charge struct {
+	// Rule is the rule, with name and defaults filled in. It must not be changed.
+	Rule *Rule
+	// Key is what is charged.
+	Key doorward.Key
+	// Now is when, by the clock of the process that asks.
+	Now time.Time
+	// Decision and Ticket are filled in by Reserve.
+	Decision doorward.Decision
+	Ticket   doorward.Ticket
+	// Outcome and GiveBack are read, and Cleared filled in, by Settle.
+	Outcome  doorward.Outcome
+	GiveBack bool
+	Cleared  doorward.Cleared
+}
