@@ -212,33 +212,19 @@ func (g *Guard) Attempt(r Request, now time.Time) Permit {
 	if g.settledByList(&p) {
 		return p
 	}
-	var keys [MaxRules]doorward.Key
-	var tables [MaxRules]*lockout.Limiter
-	family := familyOf(r.Addr)
-	b := newBallot()
-	for i := range g.rules {
-		rule := &g.rules[i]
-		key, f, applies := rule.charge(&r, family)
-		if !applies {
-			continue
-		}
-		keys[i], tables[i] = key, rule.tables[f]
-		if d := tables[i].Check(key, now); b.count(rule, d) {
-			p.charged |= 1 << i
-		}
-	}
-	if p.Verdict = b.verdict(); !p.Allowed {
+	var seats seats
+	if p.Verdict, p.charged = g.judge(&r, &seats, now); !p.Allowed {
 		p.charged = 0
 		return p
 	}
-	b = newBallot()
+	b := newBallot()
 	b.shadow = p.Shadow
 	for i := range g.rules {
 		if p.charged&(1<<i) == 0 {
 			continue
 		}
 		var d doorward.Decision
-		d, p.tickets[i] = tables[i].Reserve(keys[i], now)
+		d, p.tickets[i] = seats[i].limiter.Reserve(seats[i].key, now)
 		if !d.Allowed {
 			p.charged &^= 1 << i
 		}
@@ -252,11 +238,52 @@ func (g *Guard) Attempt(r Request, now time.Time) Permit {
 	// Another caller came in between.
 	for i := range g.rules {
 		if p.tickets[i] != (doorward.Ticket{}) {
-			tables[i].Settle(keys[i], p.tickets[i], doorward.Void, now)
+			seats[i].limiter.Settle(seats[i].key, p.tickets[i], doorward.Void, now)
 		}
 	}
 	p.charged = 0
 	return p
+}
+
+// A seat is where a rule charges a request, by place in Guard.rules.
+type seats [MaxRules]struct {
+	key     doorward.Key
+	limiter *lockout.Limiter
+}
+
+// judge asks every rule that applies to r, fills in its seat, and returns the places
+// of those that allow.
+func (g *Guard) judge(r *Request, seats *seats, now time.Time) (v Verdict, allow uint16) {
+	family := familyOf(r.Addr)
+	b := newBallot()
+	for i := range g.rules {
+		rule := &g.rules[i]
+		key, f, applies := rule.charge(r, family)
+		if !applies {
+			continue
+		}
+		seats[i].key, seats[i].limiter = key, rule.tables[f]
+		if b.count(rule, rule.tables[f].Check(key, now)) {
+			allow |= 1 << i
+		}
+	}
+	return b.verdict(), allow
+}
+
+// Check answers as Attempt would and charges nothing. An edge asks it before it reads
+// a body, so that a locked caller costs nothing more. With a Store everything passes:
+// a question that charges nothing is not worth a round trip.
+func (g *Guard) Check(r Request, now time.Time) Verdict {
+	p := Permit{guard: g, request: r}
+	if g.settledByList(&p) {
+		return p.Verdict
+	}
+	if g.config.Store != nil {
+		return Verdict{Decision: doorward.Decision{Allowed: true}}
+	}
+	var seats seats
+	v, _ := g.judge(&r, &seats, now)
+	return v
 }
 
 // AttemptContext is Attempt for a guard with a Store. An error means that the store
