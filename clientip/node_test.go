@@ -1,0 +1,103 @@
+package clientip_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestElements: the forms of an address in X-Forwarded-For.
+func TestElements(t *testing.T) {
+	for elem, want := range map[string]string{
+		"192.0.2.1":                   "192.0.2.1 header",
+		"\t 192.0.2.1 \t":             "192.0.2.1 header",
+		"192.0.2.1:0":                 "192.0.2.1 header",
+		"192.0.2.1:65535":             "192.0.2.1 header",
+		"192.0.2.1:00080":             "192.0.2.1 header",
+		"2001:db8::1":                 "2001:db8::1 header",
+		"2001:DB8::A":                 "2001:db8::a header",
+		"[2001:db8::1]":               "2001:db8::1 header",
+		"[2001:db8::1]:443":           "2001:db8::1 header",
+		"2001:db8::1:443":             "2001:db8::1:443 header", // bare IPv6 has no port
+		"fe80::1%eth0":                "fe80::1 header",
+		"[fe80::1%25eth0]:443":        "fe80::1 header",
+		"[fe80::1%a:1]":               "fe80::1 header",
+		"::ffff:192.0.2.1":            "192.0.2.1 header",
+		"::ffff:c000:201":             "192.0.2.1 header",
+		"[::ffff:192.0.2.1%eth0]:443": "192.0.2.1 header",
+		"64:ff9b::7f00:1":             "64:ff9b::7f00:1 header",
+		"2002:7f00:1::1":              "2002:7f00:1::1 header",
+		"0000:0000:0000:0000:0000:0001:192.168.100.100": "::1:c0a8:6464 header",
+
+		"0000:0000:0000:0000:0000:0001:192.168.100.1000": "unknown",
+		"192.0.2.1:":              "unknown",
+		"192.0.2.1:65536":         "unknown",
+		"192.0.2.1:000080":        "unknown",
+		"192.0.2.1:-1":            "unknown",
+		"192.0.2.1:+1":            "unknown",
+		"192.0.2.1:8 ":            "192.0.2.1 header",
+		"192.0.2.1:8 0":           "unknown",
+		"192.0.2.1:_port":         "unknown",
+		"192.0.2.1:80:80":         "unknown",
+		"192.0.2.1%eth0":          "unknown",
+		"192.0.2.1%eth0:80":       "unknown",
+		"192.0.2.1/32":            "unknown",
+		"[192.0.2.1]":             "unknown",
+		"[192.0.2.1]:80":          "unknown",
+		"[2001:db8::1":            "unknown",
+		"2001:db8::1]":            "unknown",
+		"[2001:db8::1]443":        "unknown",
+		"[2001:db8::1]:":          "unknown",
+		"[2001:db8::1]:65536":     "unknown",
+		"[2001:db8::1]:443:443":   "unknown",
+		"[2001:db8::1]]":          "unknown",
+		"[[2001:db8::1]]":         "unknown",
+		"[]":                      "unknown",
+		"[":                       "unknown",
+		":":                       "unknown",
+		":80":                     "unknown",
+		"fe80::1%":                "unknown",
+		"[fe80::1%]:443":          "unknown",
+		"[fe80::1%eth 0]":         "unknown",
+		"%eth0":                   "unknown",
+		"010.0.0.1":               "unknown",
+		"192.0.02.1":              "unknown",
+		"0x7f.0.0.1":              "unknown",
+		"3221225985":              "unknown",
+		"127.1":                   "unknown",
+		"1.2.3":                   "unknown",
+		"1.2.3.4.5":               "unknown",
+		"1.2.3.256":               "unknown",
+		"1..2.3":                  "unknown",
+		"٣.2.3.4":                 "unknown",
+		"192.0.2.1 6.6.6.6":       "unknown",
+		"192.0.2.1\r\n":           "unknown",
+		"192.0.2.1\x00":           "unknown",
+		"\u00a0192.0.2.1":         "unknown",
+		`"192.0.2.1"`:             "unknown",
+		"for=192.0.2.1":           "unknown",
+		"unknown":                 "unknown",
+		"_hidden":                 "unknown",
+		"localhost":               "unknown",
+		"example.com":             "unknown",
+		"-":                       "unknown",
+		"::":                      "unknown",
+		"[::]:80":                 "unknown",
+		"0.0.0.0":                 "unknown",
+		"::ffff:0.0.0.0":          "unknown",
+		"255.255.255.255":         "unknown",
+		"::ffff:255.255.255.255":  "unknown",
+		"224.0.0.1":               "unknown",
+		"::ffff:224.0.0.1":        "unknown",
+		"ff02::1":                 "unknown",
+		"2001:db8:::1":            "unknown",
+		"2001:db8::g":             "unknown",
+		"12345::":                 "unknown",
+		strings.Repeat("1", 8000): "unknown",
+		strings.Repeat(":", 8000): "unknown",
+	} {
+		// Neither what stands to the left nor a trusted proxy to the right matters.
+		for _, value := range []string{elem, "6.6.6.6, " + elem, "[\"," + elem, "6.6.6.6," + elem + ",10.0.0.3"} {
+			row{config: ten, peer: "10.0.0.2:1", lines: lines(value), want: want}.run(t)
+		}
+	}
+}
