@@ -1,0 +1,59 @@
+# make test   everything that must hold before a change lands; installs what it needs
+# make fuzz   every fuzz target for FUZZTIME (default 1m) each
+# make bench  the benchmarks
+# make tidy   go.mod and go.sum of all modules
+
+# Nested modules require the core by version and carry no replace. They are tidied
+# through a copy of their go.mod that has one.
+NESTED = cmd/doorward
+MODULES = . $(NESTED)
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME = 1m
+
+# Programs that nobody here wrote and that the tests talk to.
+DEBIAN = curl hydra iproute2 nginx-light
+
+.PHONY: test tools lint race fuzz bench tidy
+
+test: tools lint race
+
+tools:
+	@set -e; missing=; for p in curl hydra ip nginx; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+		echo "installing$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		$$sudo apt-get update -qq; \
+		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN); \
+	fi
+
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	go vet work
+	@set -e; for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && go run $(STATICCHECK) ./...); done
+
+race:
+	go test -race work
+
+# go test runs one target of one package at a time.
+fuzz:
+	@set -e; for m in $(MODULES); do (cd $$m && for p in $$(go list ./...); do \
+		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+			echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
+		done; \
+	done); done
+
+bench:
+	go test -run '^$$' -bench . ./lockout ./guard ./clientip ./door ./outcome ./httpguard
+
+tidy:
+	go mod tidy
+	@set -e; root=$$PWD; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	for m in $(NESTED); do \
+		echo "tidy $$m"; \
+		cp $$m/go.mod $$tmp/go.mod; \
+		rm -f $$tmp/go.sum; if [ -f $$m/go.sum ]; then cp $$m/go.sum $$tmp/go.sum; fi; \
+		go mod edit -replace github.com/doorward/doorward="$$root" $$tmp/go.mod; \
+		(cd $$m && GOWORK=off go mod tidy -modfile=$$tmp/go.mod); \
+		go mod edit -dropreplace github.com/doorward/doorward $$tmp/go.mod; \
+		cp $$tmp/go.mod $$m/go.mod; \
+		if [ -f $$tmp/go.sum ]; then cp $$tmp/go.sum $$m/go.sum; fi; \
+	done
