@@ -56,7 +56,7 @@ func KeyFromPrefix(addr netip.Addr, bits4, bits6 int) Key {
 	if bits6 < 1 || bits6 > 64 {
 		panic(fmt.Sprintf("doorward: bits6 must be 1 to 64, got %d", bits6))
 	}
-	addr = addr.Unmap()
+	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() || addr.IsUnspecified() || addr.IsMulticast() {
 		return Key{}
 	}

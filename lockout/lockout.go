@@ -26,9 +26,7 @@ import (
 // A Limiter applies one Policy to many keys. It is safe for concurrent use. Every
 // call is judged at the latest now that the limiter has seen.
 type Limiter struct {
-	policy Policy
-	rules  *rules
-	table  *table.Table[packed]
+	table *table.Table[packed] // which holds the rules as well, so that Reload reaches every handle
 }
 
 // New returns a limiter that remembers nothing yet. An error names the field that
@@ -39,13 +37,11 @@ func New(p Policy) (*Limiter, error) {
 		return nil, err
 	}
 	p = p.WithDefaults()
-	l := &Limiter{policy: p, rules: newRules(p)}
-	l.table = table.New((*stepper)(l.rules), table.Config{Capacity: p.Capacity, InFlight: p.InFlight, Lease: p.Lease})
-	return l, nil
+	return &Limiter{table.New[packed](newStepper(p), table.Config{Capacity: p.Capacity, InFlight: p.InFlight, Lease: p.Lease})}, nil
 }
 
 // Policy returns the policy in force, with its defaults filled in.
-func (l *Limiter) Policy() Policy { return l.policy }
+func (l *Limiter) Policy() Policy { return l.table.Policy().(*stepper).policy }
 
 // Reload returns a limiter with another policy and the same memory: what l counted,
 // locked and reserved stays, under the new limits, and l goes on as another name for
@@ -54,16 +50,15 @@ func (l *Limiter) Reload(p Policy) (*Limiter, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	p = p.WithDefaults()
-	if p.Capacity != l.policy.Capacity {
-		return nil, fmt.Errorf("lockout: Capacity cannot change in a reload, from %d to %d", l.policy.Capacity, p.Capacity)
+	old, p := l.Policy(), p.WithDefaults()
+	if p.Capacity != old.Capacity {
+		return nil, fmt.Errorf("lockout: Capacity cannot change in a reload, from %d to %d", old.Capacity, p.Capacity)
 	}
-	if p.InFlight != l.policy.InFlight {
-		return nil, fmt.Errorf("lockout: InFlight cannot change in a reload, from %d to %d", l.policy.InFlight, p.InFlight)
+	if p.InFlight != old.InFlight {
+		return nil, fmt.Errorf("lockout: InFlight cannot change in a reload, from %d to %d", old.InFlight, p.InFlight)
 	}
-	n := &Limiter{policy: p, rules: newRules(p), table: l.table}
-	n.table.Reload((*stepper)(n.rules), p.Lease)
-	return n, nil
+	l.table.Reload(newStepper(p), p.Lease)
+	return &Limiter{l.table}, nil
 }
 
 // Attempt decides on one attempt of k and counts it as a failure at once. Call
@@ -77,8 +72,8 @@ func (l *Limiter) Attempt(k doorward.Key, now time.Time) doorward.Decision {
 // and ends the lockout that runs. A key that was charged to overflow has nothing to
 // clear.
 func (l *Limiter) Succeeded(k doorward.Key, now time.Time) {
-	l.table.Update(k, now, func(s packed, at int64) packed {
-		return pack(l.rules.succeeded(s.unpack(), at))
+	l.table.Update(k, now, func(p table.Policy[packed], s packed, at int64) packed {
+		return pack(p.(*stepper).succeeded(s.unpack(), at))
 	})
 }
 
@@ -102,11 +97,11 @@ func (l *Limiter) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doo
 // settled, whose lease has ended, that Unlock or Clear forgot, or that names another
 // key's reservation changes nothing.
 func (l *Limiter) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) doorward.Cleared {
-	before, at, own := l.table.Settle(k, t, o, now)
-	if !own || o != doorward.Succeeded || l.rules.takeBack {
+	before, at, p := l.table.Settle(k, t, o, now)
+	if p == nil || o != doorward.Succeeded || p.(*stepper).takeBack {
 		return doorward.Cleared{}
 	}
-	s := l.rules.age(before.unpack(), at)
+	s := p.(*stepper).age(before.unpack(), at)
 	if s.count == 0 {
 		return doorward.Cleared{}
 	}
@@ -123,11 +118,11 @@ func (l *Limiter) GiveBack(k doorward.Key, c doorward.Cleared, now time.Time) {
 // GiveBackMost is GiveBack of that one of several, which are about the same failures,
 // that gives back most.
 func (l *Limiter) GiveBackMost(k doorward.Key, cs []doorward.Cleared, now time.Time) {
-	l.table.Update(k, now, func(s packed, at int64) packed {
+	l.table.Update(k, now, func(p table.Policy[packed], s packed, at int64) packed {
 		before := s.unpack()
 		least := before
 		for _, c := range cs {
-			if after := l.rules.giveBack(before, int64(c.N), l.table.Since(c.First), at); after.count < least.count {
+			if after := p.(*stepper).giveBack(before, int64(c.N), l.table.Since(c.First), at); after.count < least.count {
 				least = after
 			}
 		}
@@ -168,14 +163,19 @@ func (p packed) unpack() state {
 }
 
 // A stepper lets the table apply the rules.
-type stepper rules
+type stepper struct {
+	rules
+	policy Policy
+}
+
+func newStepper(p Policy) *stepper { return &stepper{newRules(p), p} }
 
 func (r *stepper) Judge(s packed, pending int, now int64) doorward.Decision {
-	return (*rules)(r).judge(s.unpack(), int64(pending), now)
+	return r.judge(s.unpack(), int64(pending), now)
 }
 
 func (r *stepper) Step(s packed, o doorward.Outcome, now int64) packed {
-	return pack((*rules)(r).settled(s.unpack(), o, now))
+	return pack(r.settled(s.unpack(), o, now))
 }
 
-func (r *stepper) Forget(s packed) int64 { return (*rules)(r).forget(s.unpack()) }
+func (r *stepper) Forget(s packed) int64 { return r.forget(s.unpack()) }

@@ -131,8 +131,8 @@ type rules struct {
 	decay, takeBack          bool
 }
 
-func newRules(p Policy) *rules {
-	r := &rules{
+func newRules(p Policy) rules {
+	r := rules{
 		free: int64(p.FreeFailures), window: int64(p.Window),
 		first: int64(p.FirstLockout), max: int64(p.MaxLockout),
 		most: math.MaxUint32 >> 1, decay: p.Decay, takeBack: p.OnSuccess == TakeBack,

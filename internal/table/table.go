@@ -154,39 +154,42 @@ func (t *Table[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, do
 }
 
 // Settle ends the reservation that ticket names as o. It returns the state just
-// before, the time on the table's clock, and whether the reservation was k's own; a
-// ticket that names no reservation of k changes nothing. A reservation that was
-// charged to overflow is taken back on success: nobody clears what all share.
-func (t *Table[S]) Settle(k doorward.Key, ticket doorward.Ticket, o doorward.Outcome, now time.Time) (before S, at int64, own bool) {
+// before, the time on the table's clock, and the policy that was applied if the
+// reservation was k's own, else nil; a ticket that names no reservation of k changes
+// nothing. A reservation that was charged to overflow is taken back on success:
+// nobody clears what all share.
+func (t *Table[S]) Settle(k doorward.Key, ticket doorward.Ticket, o doorward.Outcome, now time.Time) (before S, at int64, p Policy[S]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at = t.tick(now)
 	id := t.identify(k)
 	r := t.pool.find(ticket, id.hash)
 	if r == 0 {
-		return before, at, false
+		return before, at, nil
 	}
 	i := t.pool.slots[r].entry
-	own = i != overflow
-	if own && t.entries[i].key != id.bytes {
-		return before, at, false
+	switch {
+	case i == overflow:
+		if o == doorward.Succeeded {
+			o = doorward.Void
+		}
+	case t.entries[i].key != id.bytes:
+		return before, at, nil
+	default:
+		before, p = t.state(i, at), t.policy
 	}
-	if !own && o == doorward.Succeeded {
-		o = doorward.Void
-	}
-	before = t.state(i, at)
 	t.end(r, o, at)
-	return before, at, own
+	return before, at, p
 }
 
-// Update replaces the state of k by f of it and of the time on the table's clock. A
-// key without an entry of its own is left alone.
-func (t *Table[S]) Update(k doorward.Key, now time.Time, f func(s S, at int64) S) {
+// Update replaces the state of k by f of the policy, the state and the time on the
+// table's clock. A key without an entry of its own is left alone.
+func (t *Table[S]) Update(k doorward.Key, now time.Time, f func(p Policy[S], s S, at int64) S) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
 	if i := t.lookup(t.identify(k)); i != vacant {
-		t.put(i, f(t.state(i, at), at), at)
+		t.put(i, f(t.policy, t.state(i, at), at), at)
 	}
 }
 
@@ -213,6 +216,13 @@ func (t *Table[S]) Clear() {
 	t.unused, t.free, t.own = firstOwn, 0, 0
 	t.order.reset()
 	t.pool.reset()
+}
+
+// Policy returns the policy that applies now.
+func (t *Table[S]) Policy() Policy[S] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.policy
 }
 
 // Reload replaces the policy and the lease. States and reservations stay.

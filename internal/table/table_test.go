@@ -1,0 +1,440 @@
+package table
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/doorward/doorward"
+)
+
+// A note is the simplest state: when it is forgotten, as two words of alignment 4.
+type note [2]uint32
+
+func noteUntil(at int64) note   { return note{uint32(at), uint32(at >> 32)} }
+func (n note) forgotten() int64 { return int64(n[0]) | int64(n[1])<<32 }
+
+// keep remembers a failure for a while that the test sets; success forgets it. Up to
+// three may be pending.
+type keep struct{ ttl int64 }
+
+func (p *keep) Judge(_ note, pending int, _ int64) doorward.Decision {
+	if pending >= 3 {
+		return doorward.Decision{Reason: doorward.Busy}
+	}
+	return doorward.Decision{Allowed: true}
+}
+
+func (p *keep) Step(s note, o doorward.Outcome, now int64) note {
+	switch o {
+	case doorward.Succeeded:
+		return note{}
+	case doorward.Void:
+		return s
+	}
+	return noteUntil(Add(now, p.ttl))
+}
+
+func (p *keep) Forget(s note) int64 { return s.forgotten() }
+
+var start = time.Unix(1_000_000_000, 0)
+
+func at(ns int64) time.Time { return start.Add(time.Duration(ns)) }
+
+func key(i int) doorward.Key {
+	return doorward.KeyFromAddr(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+}
+
+var (
+	home4 = doorward.KeyFromAddr(netip.MustParseAddr("127.0.0.1"))
+	home6 = doorward.KeyFromAddr(netip.IPv6Loopback())
+)
+
+// check fails the test unless everything in the table fits together.
+func check(t *testing.T, b *Table[note]) {
+	t.Helper()
+	chained := checkChains(t, b)
+	checkOrder(t, b, chained)
+	checkPool(t, b, chained)
+}
+
+// checkChains returns the entries that a hash chain reaches. Each is in its own bucket,
+// once; all others are free.
+func checkChains(t *testing.T, b *Table[note]) map[uint32]bool {
+	t.Helper()
+	chained := map[uint32]bool{}
+	for bucket, first := range b.buckets {
+		for i := first; i != 0; i = b.entries[i].next {
+			if i < firstOwn || i >= b.unused || chained[i] {
+				t.Fatalf("entry %d is in a chain twice, or never was in use", i)
+			}
+			chained[i] = true
+			if b.bucket(b.hash(&b.entries[i].key)) != bucket {
+				t.Fatalf("entry %d is in bucket %d, which is another's", i, bucket)
+			}
+		}
+	}
+	free := 0
+	for i := b.free; i != 0; i = b.entries[i].next {
+		if chained[i] || b.entries[i].key != (keyBytes{}) || b.entries[i].pending != 0 {
+			t.Fatalf("entry %d is free and in use", i)
+		}
+		free++
+	}
+	if len(chained) != b.own || b.own+free != int(b.unused)-firstOwn || b.own > b.order.capacity() {
+		t.Fatalf("%d entries are chained, %d free, %d counted as own of %d used", len(chained), free, b.own, b.unused-firstOwn)
+	}
+	return chained
+}
+
+// checkOrder: the heap is one, knows every entry that has nothing pending, and each
+// knows its place.
+func checkOrder(t *testing.T, b *Table[note], chained map[uint32]bool) {
+	t.Helper()
+	for pos, i := range b.order.entry {
+		e := b.entries[i]
+		switch {
+		case !chained[i] || e.pending != 0 || int(e.link) != pos:
+			t.Fatalf("place %d is that of entry %d, which has %d pending and link %d", pos, i, e.pending, e.link)
+		case b.order.at[pos] != b.policy.Forget(e.state):
+			t.Fatalf("entry %d is in order by %d and forgotten at %d", i, b.order.at[pos], b.policy.Forget(e.state))
+		case b.order.at[pos] < b.order.at[max(0, pos-1)/arity]:
+			t.Fatalf("place %d is before its parent", pos)
+		}
+	}
+	idle := 0
+	for i := range chained {
+		if b.entries[i].pending == 0 {
+			idle++
+		}
+	}
+	if idle != len(b.order.entry) || idle != len(b.order.at) {
+		t.Fatalf("%d entries have nothing pending, %d are in order", idle, len(b.order.entry))
+	}
+}
+
+// checkPool: each pending reservation is in the ring of its entry and in the order of
+// all, which is by the end of the lease; the other slots are free.
+func checkPool(t *testing.T, b *Table[note], chained map[uint32]bool) {
+	t.Helper()
+	p := &b.pool
+	inRing := map[uint32]bool{}
+	for i := range b.unused {
+		e := b.entries[i]
+		for r, n := e.link, uint16(0); n < e.pending; r, n = p.slots[r].next, n+1 {
+			if inRing[r] || p.slots[r].entry != i || p.slots[p.slots[r].next].prev != r {
+				t.Fatalf("reservation %d is in the ring of entry %d, but belongs to %d", r, i, p.slots[r].entry)
+			}
+			inRing[r] = true
+			if n == e.pending-1 && p.slots[r].next != e.link {
+				t.Fatalf("the ring of entry %d is longer than %d", i, e.pending)
+			}
+		}
+		if e.pending > 0 && i >= firstOwn && !chained[i] {
+			t.Fatalf("entry %d is free and has %d pending", i, e.pending)
+		}
+	}
+	all, before := 0, uint32(0)
+	for r := p.oldest; r != 0; before, r = r, p.slots[r].newer {
+		if !inRing[r] || p.slots[r].older != before || p.slots[r].end < p.slots[before].end {
+			t.Fatalf("reservation %d is out of order", r)
+		}
+		all++
+	}
+	free := 0
+	for r := p.free; r != 0; r = p.slots[r].next {
+		if inRing[r] || p.slots[r].end >= 0 {
+			t.Fatalf("reservation %d is free and pending", r)
+		}
+		free++
+	}
+	if p.newest != before || all != len(inRing) || all+free != int(p.unused)-1 {
+		t.Fatalf("%d reservations in rings, %d in order, %d free of %d", len(inRing), all, free, p.unused-1)
+	}
+}
+
+// After every random operation at every capacity from 1 to 64 everything fits together,
+// and a new key gets an entry of its own if and only if fewer than capacity are live
+// (T1 to T5, T10).
+func TestExactAtEveryCapacity(t *testing.T) {
+	for capacity := 1; capacity <= 64; capacity++ {
+		random := rand.New(rand.NewPCG(uint64(capacity), 7))
+		p := &keep{}
+		x := &exact{
+			t: t, p: p, live: map[doorward.Key]int64{}, pending: map[doorward.Key]int{},
+			b: New(p, Config{Capacity: capacity, InFlight: 1 + capacity/2, Lease: 40}),
+		}
+		for range 600 {
+			x.now += []int64{0, 0, 0, 1, 7, 40}[random.IntN(6)]
+			p.ttl = 1 + random.Int64N(100)
+			k := key(random.IntN(capacity + 3))
+			if random.IntN(10) == 0 {
+				k = []doorward.Key{home4, home6, {}}[random.IntN(3)]
+			}
+			x.step(random, k)
+			check(t, x.b)
+		}
+	}
+}
+
+// exact keeps beside the table which keys are live: those whose forget time lies ahead,
+// and those with reservations, which this test settles before their leases end.
+type exact struct {
+	t       *testing.T
+	b       *Table[note]
+	p       *keep
+	now     int64
+	live    map[doorward.Key]int64
+	pending map[doorward.Key]int
+	held    []heldTicket
+}
+
+type heldTicket struct {
+	k      doorward.Key
+	ticket doorward.Ticket
+	own    bool
+	end    int64
+}
+
+func (x *exact) step(random *rand.Rand, k doorward.Key) {
+	for len(x.held) > 0 && (x.held[0].end <= x.now || random.IntN(6) == 0) {
+		x.settle(doorward.Outcome(random.IntN(4)))
+	}
+	for k, forget := range x.live {
+		if forget <= x.now && x.pending[k] == 0 {
+			delete(x.live, k)
+		}
+	}
+	switch n := random.IntN(10); {
+	case n < 5:
+		d := x.b.Attempt(k, at(x.now))
+		x.compare(k, d)
+		if d.Allowed && !d.Overflow {
+			x.live[k] = x.now + x.p.ttl
+		}
+	case n < 8:
+		over := x.overflows(k)
+		d, ticket := x.b.Reserve(k, at(x.now))
+		if d.Allowed {
+			x.compare(k, d)
+			x.held = append(x.held, heldTicket{k, ticket, !over, x.now + 40})
+		}
+		if d.Allowed && !over {
+			x.live[k] = max(x.live[k], x.now)
+			x.pending[k]++
+		}
+	case n < 9:
+		x.compare(k, x.b.Check(k, at(x.now)))
+	case random.IntN(8) == 0:
+		x.b.Unlock(k)
+		delete(x.live, k)
+		delete(x.pending, k)
+		x.held = slices.DeleteFunc(x.held, func(h heldTicket) bool { return h.own && h.k == k })
+	}
+	if n := x.b.Tracked(); n < len(x.live) || n > x.b.order.capacity()+2 {
+		x.t.Fatalf("%d tracked, %d live", n, len(x.live))
+	}
+}
+
+// settle ends the oldest reservation, a nanosecond before its lease would have.
+func (x *exact) settle(o doorward.Outcome) {
+	h := x.held[0]
+	x.held = x.held[1:]
+	when := min(x.now, h.end-1)
+	x.b.Settle(h.k, h.ticket, o, at(x.now))
+	if when != x.now { // its lease has ended, and it failed then
+		o, when = doorward.Failed, h.end
+	}
+	if !h.own {
+		return
+	}
+	x.pending[h.k]--
+	switch o {
+	case doorward.Succeeded:
+		x.live[h.k] = 0
+	case doorward.Failed, doorward.Malformed:
+		x.live[h.k] = when + x.p.ttl
+	}
+}
+
+func (x *exact) overflows(k doorward.Key) bool {
+	n := len(x.live)
+	for _, home := range []doorward.Key{home4, home6} {
+		if _, ok := x.live[home]; ok {
+			n--
+		}
+	}
+	_, own := x.live[k]
+	return !own && k != home4 && k != home6 && n >= x.b.order.capacity()
+}
+
+func (x *exact) compare(k doorward.Key, d doorward.Decision) {
+	if want := x.overflows(k); d.Overflow != want {
+		x.t.Fatalf("%v: overflow is %v with %d live of %d", k, d.Overflow, len(x.live), x.b.order.capacity())
+	}
+}
+
+// T7: whatever the table holds, an operation moves at most 2 log2(n) + 2 places in
+// order.
+func TestMovesPerOperation(t *testing.T) {
+	for _, capacity := range []int{1, 5, 64, 300, 2000} {
+		most := 2*int(math.Ceil(math.Log2(float64(capacity)))) + 2
+		p := &keep{ttl: 1000}
+		b := New(p, Config{Capacity: capacity, InFlight: 2, Lease: 10})
+		random := rand.New(rand.NewPCG(1, uint64(capacity)))
+		moves := func(what string, operation func()) {
+			t.Helper()
+			before := slices.Clone(b.order.entry)
+			operation()
+			if n := changed(before, b.order.entry); n > most {
+				t.Fatalf("%s at capacity %d moved %d places, want at most %d", what, capacity, n, most)
+			}
+		}
+		now := int64(0)
+		for i := range capacity {
+			moves("filling", func() { b.Attempt(key(i), at(now)) })
+		}
+		for i := range 2 * capacity {
+			moves("a flood of a full table", func() { b.Attempt(key(i), at(now)) })
+		}
+		now += 1000 // all of them are forgotten together
+		for i := range 3 * capacity {
+			moves("a flood after all is forgotten", func() { b.Attempt(key(10_000+i), at(now)) })
+		}
+		for range 2 * capacity {
+			p.ttl = 1 + random.Int64N(1000)
+			now += random.Int64N(3)
+			k := key(10_000 + random.IntN(2*capacity))
+			moves("anything", func() { b.Attempt(k, at(now)) })
+			moves("a reservation", func() {
+				_, ticket := b.Reserve(k, at(now))
+				b.Settle(k, ticket, doorward.Outcome(random.IntN(4)), at(now))
+			})
+		}
+		for i := range capacity {
+			p.ttl = 1_000_000 - int64(i) // each goes from the end to the front
+			moves("the latest first", func() { b.Attempt(key(20_000+i), at(now+5000)) })
+		}
+		for i := range capacity {
+			moves("unlocking", func() { b.Unlock(key(20_000 + i)) })
+		}
+		check(t, b)
+	}
+}
+
+func changed(before, after []uint32) (n int) {
+	for i := range max(len(before), len(after)) {
+		if i >= len(before) || i >= len(after) || before[i] != after[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// T7: sizes in memory.
+func TestSizes(t *testing.T) {
+	if n := unsafe.Sizeof(entry[[5]uint32]{}); n != 48 {
+		t.Errorf("an entry with a state of 20 bytes takes %d, want 48", n)
+	}
+	if n := unsafe.Sizeof(reservation{}); n != 32 {
+		t.Errorf("a reservation takes %d, want 32", n)
+	}
+	if n := len(New(&keep{}, Config{Capacity: 10, InFlight: 7}).pool.slots); n != 8 {
+		t.Errorf("%d slots for 7 reservations and none", n)
+	}
+}
+
+// T8: two tables put the same keys into different buckets.
+func TestSeeded(t *testing.T) {
+	a, b := New(&keep{}, Config{Capacity: 1000, InFlight: 1}), New(&keep{}, Config{Capacity: 1000, InFlight: 1})
+	same := 0
+	for i := range 1000 {
+		if a.bucket(a.identify(key(i)).hash) == b.bucket(b.identify(key(i)).hash) {
+			same++
+		}
+	}
+	if same > 50 {
+		t.Errorf("%d of 1000 keys share their bucket", same)
+	}
+}
+
+// T7: leases that ended cost their number and no more, and leave nothing pending.
+func TestAllLeasesEnd(t *testing.T) {
+	b := New(&keep{ttl: 100}, Config{Capacity: 50, InFlight: 120, Lease: 10})
+	for i := range 120 {
+		b.Reserve(key(i%60), at(int64(i%2)))
+	}
+	check(t, b)
+	b.Check(key(0), at(11))
+	check(t, b)
+	if b.pool.oldest != 0 || b.pool.full() {
+		t.Error("something is pending still")
+	}
+}
+
+// A policy that forgets in the opposite order puts every entry elsewhere.
+func TestReloadReorders(t *testing.T) {
+	p := &keep{}
+	b := New(p, Config{Capacity: 100, InFlight: 10, Lease: 10})
+	for i := range 100 {
+		p.ttl = int64(100 + i)
+		b.Attempt(key(i), at(0))
+	}
+	b.Reserve(key(3), at(0))
+	b.Reload(&reversed{keep{ttl: 1000}}, 5)
+	check(t, b)
+	if first := b.entries[b.order.entry[0]].key; first != b.identify(key(99)).bytes {
+		t.Errorf("% x is forgotten first", first)
+	}
+	b.Reserve(key(4), at(1)) // a shorter lease, which may not end before the longer one
+	check(t, b)
+	b.Check(key(0), at(20))
+	check(t, b)
+}
+
+type reversed struct{ keep }
+
+func (*reversed) Forget(s note) int64 {
+	if s == (note{}) {
+		return 0
+	}
+	return 10_000 - s.forgotten()
+}
+
+// L7: a ticket names one reservation for ever, and only where it was issued.
+func TestTickets(t *testing.T) {
+	b, other := New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10}), New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10})
+	seen := map[doorward.Ticket]bool{{}: true}
+	for i := range 120 {
+		_, ticket := b.Reserve(key(i%3), at(0))
+		if seen[ticket] {
+			t.Fatalf("ticket %v was there before", ticket)
+		}
+		seen[ticket] = true
+		other.Reserve(key(i%3), at(0))
+		for s := range seen {
+			if r := other.pool.find(s, other.identify(key(i%3)).hash); r != 0 {
+				t.Fatalf("ticket %v is good for another table", s)
+			}
+			if s != ticket && b.pool.find(s, b.identify(key(i%3)).hash) != 0 {
+				t.Fatalf("ticket %v came back as %v", s, ticket)
+			}
+		}
+		switch i % 4 {
+		case 0:
+			b.Clear()
+			other.Clear()
+		case 1:
+			b.Unlock(key(i % 3))
+			other.Unlock(key(i % 3))
+		default:
+			b.Settle(key(i%3), ticket, doorward.Void, at(0))
+			other.Clear()
+		}
+		check(t, b)
+	}
+}
