@@ -247,7 +247,7 @@ func (k *Key) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// valid reports whether some function of this package returns k.
+// valid reports whether k has the form of its kind.
 func (k Key) valid() bool {
 	switch k.kind {
 	case unknown, everyone:

@@ -126,7 +126,8 @@ func build(c Config, old *Guard) (*Guard, error) {
 			if t == nil {
 				continue
 			}
-			if r.tables[f], err = t.Reload(*r.Lockout); err != nil {
+			r.tables[f] = t
+			if err := t.Reload(*r.Lockout); err != nil {
 				return nil, fmt.Errorf("guard: rule %q: %w", r.Name, err)
 			}
 		}

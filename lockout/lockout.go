@@ -20,13 +20,14 @@ import (
 	"time"
 
 	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/internal/limiter"
 	"github.com/doorward/doorward/internal/table"
 )
 
 // A Limiter applies one Policy to many keys. It is safe for concurrent use. Every
 // call is judged at the latest now that the limiter has seen.
 type Limiter struct {
-	table *table.Table[packed] // which holds the rules as well, so that Reload reaches every handle
+	table limiter.Limiter[packed] // holds the rules as well, so that Reload replaces them under its lock
 }
 
 // New returns a limiter that remembers nothing yet. An error names the field that
@@ -37,28 +38,28 @@ func New(p Policy) (*Limiter, error) {
 		return nil, err
 	}
 	p = p.WithDefaults()
-	return &Limiter{table.New[packed](newStepper(p), table.Config{Capacity: p.Capacity, InFlight: p.InFlight, Lease: p.Lease})}, nil
+	return &Limiter{limiter.New[packed](newStepper(p), table.Config{Capacity: p.Capacity, InFlight: p.InFlight, Lease: p.Lease})}, nil
 }
 
 // Policy returns the policy in force, with its defaults filled in.
 func (l *Limiter) Policy() Policy { return l.table.Policy().(*stepper).policy }
 
-// Reload returns a limiter with another policy and the same memory: what l counted,
-// locked and reserved stays, under the new limits, and l goes on as another name for
-// it. Capacity and InFlight cannot change.
-func (l *Limiter) Reload(p Policy) (*Limiter, error) {
+// Reload replaces the policy. What was counted, locked and reserved stays, under the
+// new limits. Capacity and InFlight cannot change. An error names the field, and
+// leaves the policy as it was.
+func (l *Limiter) Reload(p Policy) error {
 	if err := p.Validate(); err != nil {
-		return nil, err
+		return err
 	}
 	old, p := l.Policy(), p.WithDefaults()
 	if p.Capacity != old.Capacity {
-		return nil, fmt.Errorf("lockout: Capacity cannot change in a reload, from %d to %d", old.Capacity, p.Capacity)
+		return fmt.Errorf("lockout: Capacity cannot change in a reload, from %d to %d", old.Capacity, p.Capacity)
 	}
 	if p.InFlight != old.InFlight {
-		return nil, fmt.Errorf("lockout: InFlight cannot change in a reload, from %d to %d", old.InFlight, p.InFlight)
+		return fmt.Errorf("lockout: InFlight cannot change in a reload, from %d to %d", old.InFlight, p.InFlight)
 	}
 	l.table.Reload(newStepper(p), p.Lease)
-	return &Limiter{l.table}, nil
+	return nil
 }
 
 // Attempt decides on one attempt of k and counts it as a failure at once. Call
@@ -170,12 +171,12 @@ type stepper struct {
 
 func newStepper(p Policy) *stepper { return &stepper{newRules(p), p} }
 
-func (r *stepper) Judge(s packed, pending int, now int64) doorward.Decision {
+func (r *stepper) Judge(s packed, pending int, now int64) table.Answer {
 	return r.judge(s.unpack(), int64(pending), now)
 }
 
-func (r *stepper) Step(s packed, o doorward.Outcome, now int64) packed {
-	return pack(r.settled(s.unpack(), o, now))
+func (r *stepper) Step(s packed, e table.Event, now int64) packed {
+	return pack(r.settled(s.unpack(), doorward.Outcome(e), now))
 }
 
 func (r *stepper) Forget(s packed) int64 { return r.forget(s.unpack()) }

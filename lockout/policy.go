@@ -183,18 +183,18 @@ func (r *rules) forget(s state) int64 {
 }
 
 // judge answers an attempt: in flight is not failed, but it uses up what is free.
-func (r *rules) judge(s state, pending int64, now int64) doorward.Decision {
+func (r *rules) judge(s state, pending int64, now int64) table.Answer {
 	s = r.age(s, now)
 	if s.locked(now) {
-		return doorward.Decision{Reason: doorward.Locked, RetryAfter: time.Duration(s.at - now)}
+		return table.Answer{Reason: uint8(doorward.Locked), Wait: s.at - now}
 	}
 	if left := r.free - s.count - pending; left > 0 {
-		return doorward.Decision{Allowed: true, Remaining: int(left - 1)}
+		return table.Answer{Allowed: true, Remaining: int(left - 1)}
 	}
 	if pending == 0 {
-		return doorward.Decision{Allowed: true}
+		return table.Answer{Allowed: true}
 	}
-	return doorward.Decision{Reason: doorward.Busy}
+	return table.Answer{Busy: true}
 }
 
 // failed counts a failure and starts the lockout that it calls for.

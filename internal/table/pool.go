@@ -1,10 +1,6 @@
 package table
 
-import (
-	"math/rand/v2"
-
-	"github.com/doorward/doorward"
-)
+import "math/rand/v2"
 
 // A reservation is an attempt in flight, 32 bytes. Slot 0 of the pool stands for
 // none.
@@ -111,13 +107,13 @@ func (p *pool) leave(first, r uint32) uint32 {
 // ticket names r for ever. A ticket tells slot, use of the slot, end of the lease,
 // key and table, so it matches no other reservation: the same slot would have to
 // be used 2^32 times within one nanosecond.
-func (p *pool) ticket(r uint32, key uint64) doorward.Ticket {
+func (p *pool) ticket(r uint32, key uint64) Ticket {
 	s := &p.slots[r]
-	return doorward.Ticket{A: uint64(s.end) ^ p.nonce ^ key, B: uint64(r)<<32 | uint64(s.id)}
+	return Ticket{A: uint64(s.end) ^ p.nonce ^ key, B: uint64(r)<<32 | uint64(s.id)}
 }
 
 // find returns the pending reservation that t names for key, 0 if there is none.
-func (p *pool) find(t doorward.Ticket, key uint64) uint32 {
+func (p *pool) find(t Ticket, key uint64) uint32 {
 	r := uint32(t.B >> 32)
 	if r == 0 || r >= p.unused || p.slots[r].end < 0 || p.ticket(r, key) != t {
 		return 0

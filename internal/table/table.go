@@ -18,21 +18,47 @@ import (
 	"math/bits"
 	"sync"
 	"time"
-
-	"github.com/doorward/doorward"
 )
 
 // A Policy says what a state means. Its methods are pure. The zero S is the state
 // of a key that nothing is known of. Times are nanoseconds of the table's clock.
 type Policy[S any] interface {
 	// Judge answers an attempt on a key in state s that has pending reservations in
-	// flight. Of a Busy decision the table fills in RetryAfter.
-	Judge(s S, pending int, now int64) doorward.Decision
-	// Step returns the state after one allowed attempt ended as o.
-	Step(s S, o doorward.Outcome, now int64) S
+	// flight. Of a Busy answer the table fills in Wait.
+	Judge(s S, pending int, now int64) Answer
+	// Step returns the state after one allowed attempt ended as e.
+	Step(s S, e Event, now int64) S
 	// Forget returns when s means nothing any more, 0 if it means nothing now.
 	Forget(s S) int64
 }
+
+// An Event is how an attempt ended. Which there are is the policy's business, but for
+// Failed.
+type Event uint8
+
+// Failed is how an attempt ends that is charged at once, or whose lease ends.
+const Failed Event = 0
+
+// An Answer is the answer to one attempt. The zero Answer refuses.
+type Answer struct {
+	Allowed   bool
+	Busy      bool  // refused only because of others in flight
+	Overflow  bool  // given by the entry that all keys share; filled in by the table
+	Reason    uint8 // the policy's own word
+	Wait      int64 // nanoseconds
+	Remaining int   // attempts that could still be started
+}
+
+// A Key is what the table tells apart.
+type Key struct {
+	Bytes [18]byte
+	// Reserved is Loopback4 or Loopback6 for the keys that have an entry of their own
+	// past Capacity too, else 0.
+	Reserved uint8
+}
+
+// A Ticket names one reservation for ever. The zero Ticket names none.
+type Ticket struct{ A, B uint64 }
 
 // Config sizes a Table. All fields are required.
 type Config struct {
@@ -67,19 +93,18 @@ type Table[S any] struct {
 // An entry is 28 bytes and the state. Policies keep S free of pointers and of
 // fields that need an alignment above 4.
 type entry[S any] struct {
-	key     keyBytes
+	key     [18]byte
 	pending uint16 // reservations in flight
 	link    uint32 // with some pending the first of them, else the place in order
 	next    uint32 // in the hash chain or the free list
 	state   S
 }
 
-// Entries with a fixed place: overflow, 127.0.0.1 and ::1. They are in no hash
-// chain and not in order.
+// Entries with a fixed place. They are in no hash chain and not in order.
 const (
-	overflow = iota
-	loopback4
-	loopback6
+	overflow  = iota
+	Loopback4 // 127.0.0.1
+	Loopback6 // ::1
 	firstOwn
 )
 
@@ -102,44 +127,44 @@ func New[S any](p Policy[S], c Config) *Table[S] {
 
 // Attempt judges an attempt on k and, if it is allowed, charges it as failed, in one
 // step.
-func (t *Table[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
+func (t *Table[S]) Attempt(k Key, now time.Time) Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
-	id := t.identify(k)
-	i, s := t.find(id, at)
-	d := t.judge(i, s, at)
-	if d.Allowed {
-		t.put(t.claim(i, id), t.policy.Step(s, doorward.Failed, at), at)
+	hash := t.hash(&k.Bytes)
+	i, s := t.find(&k, hash, at)
+	a := t.judge(i, s, at)
+	if a.Allowed {
+		t.put(t.claim(i, &k, hash), t.policy.Step(s, Failed, at), at)
 	}
-	return d
+	return a
 }
 
 // Check answers as Attempt would and charges nothing.
-func (t *Table[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
+func (t *Table[S]) Check(k Key, now time.Time) Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
-	i, s := t.find(t.identify(k), at)
+	i, s := t.find(&k, t.hash(&k.Bytes), at)
 	return t.judge(i, s, at)
 }
 
 // Reserve judges an attempt on k and, if it is allowed, keeps it pending until
 // Settle or the end of its lease, when it becomes a failure.
-func (t *Table[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket) {
+func (t *Table[S]) Reserve(k Key, now time.Time) (Answer, Ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
-	id := t.identify(k)
-	i, s := t.find(id, at)
-	d := t.judge(i, s, at)
-	if d.Allowed && t.pool.full() {
-		d = doorward.Decision{Reason: doorward.Busy, RetryAfter: t.busy(t.pool.oldest, at)}
+	hash := t.hash(&k.Bytes)
+	i, s := t.find(&k, hash, at)
+	a := t.judge(i, s, at)
+	if a.Allowed && t.pool.full() {
+		a = Answer{Busy: true, Wait: t.busy(t.pool.oldest, at)}
 	}
-	if !d.Allowed {
-		return d, doorward.Ticket{}
+	if !a.Allowed {
+		return a, Ticket{}
 	}
-	i = t.claim(i, id)
+	i = t.claim(i, &k, hash)
 	e := &t.entries[i]
 	e.state = s
 	if e.pending == 0 {
@@ -150,54 +175,47 @@ func (t *Table[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, do
 	r := t.pool.add(i, end)
 	e.link = t.pool.join(e.link, r, e.pending == 0)
 	e.pending++
-	return d, t.pool.ticket(r, id.hash)
+	return a, t.pool.ticket(r, hash)
 }
 
-// Settle ends the reservation that ticket names as o. It returns the state just
-// before, the time on the table's clock, and the policy that was applied if the
-// reservation was k's own, else nil; a ticket that names no reservation of k changes
-// nothing. A reservation that was charged to overflow is taken back on success:
-// nobody clears what all share.
-func (t *Table[S]) Settle(k doorward.Key, ticket doorward.Ticket, o doorward.Outcome, now time.Time) (before S, at int64, p Policy[S]) {
+// Settle ends the reservation that ticket names as e, or as shared if it was charged
+// to overflow. It returns the state just before, the time on the table's clock, and
+// the policy that was applied if the reservation was k's own, else nil. A ticket that
+// names no reservation of k changes nothing.
+func (t *Table[S]) Settle(k Key, ticket Ticket, e, shared Event, now time.Time) (before S, at int64, p Policy[S]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at = t.tick(now)
-	id := t.identify(k)
-	r := t.pool.find(ticket, id.hash)
+	r := t.pool.find(ticket, t.hash(&k.Bytes))
 	if r == 0 {
 		return before, at, nil
 	}
-	i := t.pool.slots[r].entry
-	switch {
+	switch i := t.pool.slots[r].entry; {
 	case i == overflow:
-		if o == doorward.Succeeded {
-			o = doorward.Void
-		}
-	case t.entries[i].key != id.bytes:
-		return before, at, nil
-	default:
+		t.end(r, shared, at)
+	case t.entries[i].key == k.Bytes:
 		before, p = t.state(i, at), t.policy
+		t.end(r, e, at)
 	}
-	t.end(r, o, at)
 	return before, at, p
 }
 
 // Update replaces the state of k by f of the policy, the state and the time on the
 // table's clock. A key without an entry of its own is left alone.
-func (t *Table[S]) Update(k doorward.Key, now time.Time, f func(p Policy[S], s S, at int64) S) {
+func (t *Table[S]) Update(k Key, now time.Time, f func(p Policy[S], s S, at int64) S) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
-	if i := t.lookup(t.identify(k)); i != vacant {
+	if i := t.lookup(&k, t.hash(&k.Bytes)); i != vacant {
 		t.put(i, f(t.policy, t.state(i, at), at), at)
 	}
 }
 
 // Unlock forgets k. Tickets of its reservations change nothing from then on.
-func (t *Table[S]) Unlock(k doorward.Key) {
+func (t *Table[S]) Unlock(k Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := t.lookup(t.identify(k))
+	i := t.lookup(&k, t.hash(&k.Bytes))
 	if i == vacant {
 		return
 	}
@@ -244,7 +262,7 @@ func (t *Table[S]) Tracked() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.own
-	for _, i := range []uint32{loopback4, loopback6} {
+	for _, i := range []uint32{Loopback4, Loopback6} {
 		if t.occupied(i) {
 			n++
 		}
@@ -267,17 +285,17 @@ func (t *Table[S]) tick(now time.Time) int64 {
 	}
 	t.now = max(t.now, min(int64(now.Sub(t.base)), Never-1))
 	for r := t.pool.oldest; r != 0 && t.pool.slots[r].end <= t.now; r = t.pool.oldest {
-		t.end(r, doorward.Failed, t.pool.slots[r].end)
+		t.end(r, Failed, t.pool.slots[r].end)
 	}
 	return t.now
 }
 
-// end settles reservation r as o at the time at.
-func (t *Table[S]) end(r uint32, o doorward.Outcome, at int64) {
+// end settles reservation r as e at the time at.
+func (t *Table[S]) end(r uint32, e Event, at int64) {
 	i := t.pool.slots[r].entry
 	s := t.state(i, at)
 	t.release(r)
-	t.put(i, t.policy.Step(s, o, at), at)
+	t.put(i, t.policy.Step(s, e, at), at)
 }
 
 // release gives reservation r back to the pool. An entry whose last one it was is
@@ -289,12 +307,12 @@ func (t *Table[S]) release(r uint32) {
 	t.pool.remove(r)
 }
 
-// find returns the entry that an attempt of id is charged to and its state: its own,
+// find returns the entry that an attempt of k is charged to and its state: its own,
 // vacant if it would get one, or overflow.
-func (t *Table[S]) find(id identity, at int64) (uint32, S) {
-	i := t.lookup(id)
+func (t *Table[S]) find(k *Key, hash uint64, at int64) (uint32, S) {
+	i := t.lookup(k, hash)
 	if i == vacant {
-		if id.reserved != 0 || t.own < t.order.capacity() || t.order.due(at) {
+		if k.Reserved != 0 || t.own < t.order.capacity() || t.order.due(at) {
 			var zero S
 			return vacant, zero
 		}
@@ -303,16 +321,16 @@ func (t *Table[S]) find(id identity, at int64) (uint32, S) {
 	return i, t.state(i, at)
 }
 
-// lookup returns the entry of id, or vacant.
-func (t *Table[S]) lookup(id identity) uint32 {
-	if id.reserved != 0 {
-		if t.occupied(id.reserved) {
-			return id.reserved
+// lookup returns the entry of k, or vacant.
+func (t *Table[S]) lookup(k *Key, hash uint64) uint32 {
+	if k.Reserved != 0 {
+		if t.occupied(uint32(k.Reserved)) {
+			return uint32(k.Reserved)
 		}
 		return vacant
 	}
-	for i := t.buckets[t.bucket(id.hash)]; i != 0; i = t.entries[i].next {
-		if t.entries[i].key == id.bytes {
+	for i := t.buckets[t.bucket(hash)]; i != 0; i = t.entries[i].next {
+		if t.entries[i].key == k.Bytes {
 			return i
 		}
 	}
@@ -329,33 +347,33 @@ func (t *Table[S]) state(i uint32, at int64) S {
 	return s
 }
 
-func (t *Table[S]) judge(i uint32, s S, at int64) doorward.Decision {
+func (t *Table[S]) judge(i uint32, s S, at int64) Answer {
 	pending := 0
 	if i != vacant {
 		pending = int(t.entries[i].pending)
 	}
-	d := t.policy.Judge(s, pending, at)
-	d.Overflow = i == overflow
-	if d.Reason == doorward.Busy {
-		d.RetryAfter = t.busy(t.entries[i].link, at)
+	a := t.policy.Judge(s, pending, at)
+	a.Overflow = i == overflow
+	if a.Busy {
+		a.Wait = t.busy(t.entries[i].link, at)
 	}
-	return d
+	return a
 }
 
 // busy returns how long to wait for others' reservations: a second, or until the
 // lease of the first of them, r, has ended.
-func (t *Table[S]) busy(r uint32, at int64) time.Duration {
-	return min(time.Second, time.Duration(t.pool.slots[r].end-at))
+func (t *Table[S]) busy(r uint32, at int64) int64 {
+	return min(int64(time.Second), t.pool.slots[r].end-at)
 }
 
-// claim makes i, which find returned, the entry of id.
-func (t *Table[S]) claim(i uint32, id identity) uint32 {
+// claim makes i, which find returned, the entry of k.
+func (t *Table[S]) claim(i uint32, k *Key, hash uint64) uint32 {
 	if i != vacant {
 		return i
 	}
-	if id.reserved != 0 {
-		t.entries[id.reserved].key = id.bytes
-		return id.reserved
+	if k.Reserved != 0 {
+		t.entries[k.Reserved].key = k.Bytes
+		return uint32(k.Reserved)
 	}
 	if t.own == t.order.capacity() {
 		t.remove(t.order.entry[0])
@@ -367,9 +385,9 @@ func (t *Table[S]) claim(i uint32, id identity) uint32 {
 		t.unused++
 	}
 	t.own++
-	b := t.bucket(id.hash)
+	b := t.bucket(hash)
 	e := &t.entries[i]
-	e.key, e.link, e.next = id.bytes, notInOrder, t.buckets[b]
+	e.key, e.link, e.next = k.Bytes, notInOrder, t.buckets[b]
 	t.buckets[b] = i
 	return i
 }
@@ -410,33 +428,10 @@ func (t *Table[S]) remove(i uint32) {
 }
 
 // occupied reports whether a reserved key has its entry.
-func (t *Table[S]) occupied(i uint32) bool { return t.entries[i].key != keyBytes{} }
-
-// keyBytes is the binary form of a Key: it takes less room than the value.
-type keyBytes [18]byte
-
-// An identity is a key as the table needs it.
-type identity struct {
-	bytes    keyBytes
-	hash     uint64
-	reserved uint32 // the entry of a reserved key, else 0
-}
-
-func (t *Table[S]) identify(k doorward.Key) identity {
-	var id identity
-	k.AppendBinary(id.bytes[:0]) // never fails
-	id.hash = t.hash(&id.bytes)
-	if k.IsLoopback() {
-		id.reserved = loopback4
-		if k.Prefix().Addr().Is6() {
-			id.reserved = loopback6
-		}
-	}
-	return id
-}
+func (t *Table[S]) occupied(i uint32) bool { return t.entries[i].key != [18]byte{} }
 
 // hash is seeded, so nobody can aim at a bucket.
-func (t *Table[S]) hash(b *keyBytes) uint64 { return maphash.Bytes(t.seed, b[:]) }
+func (t *Table[S]) hash(key *[18]byte) uint64 { return maphash.Bytes(t.seed, key[:]) }
 
 func (t *Table[S]) bucket(hash uint64) int {
 	hi, _ := bits.Mul64(hash, uint64(len(t.buckets)))

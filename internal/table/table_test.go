@@ -1,15 +1,13 @@
 package table
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"testing"
 	"time"
 	"unsafe"
-
-	"github.com/doorward/doorward"
 )
 
 // A note is the simplest state: when it is forgotten, as two words of alignment 4.
@@ -22,18 +20,25 @@ func (n note) forgotten() int64 { return int64(n[0]) | int64(n[1])<<32 }
 // three may be pending.
 type keep struct{ ttl int64 }
 
-func (p *keep) Judge(_ note, pending int, _ int64) doorward.Decision {
+// The events of keep.
+const (
+	succeeded = Failed + 1 + iota
+	malformed
+	void
+)
+
+func (p *keep) Judge(_ note, pending int, _ int64) Answer {
 	if pending >= 3 {
-		return doorward.Decision{Reason: doorward.Busy}
+		return Answer{Busy: true}
 	}
-	return doorward.Decision{Allowed: true}
+	return Answer{Allowed: true}
 }
 
-func (p *keep) Step(s note, o doorward.Outcome, now int64) note {
-	switch o {
-	case doorward.Succeeded:
+func (p *keep) Step(s note, e Event, now int64) note {
+	switch e {
+	case succeeded:
 		return note{}
-	case doorward.Void:
+	case void:
 		return s
 	}
 	return noteUntil(Add(now, p.ttl))
@@ -45,14 +50,18 @@ var start = time.Unix(1_000_000_000, 0)
 
 func at(ns int64) time.Time { return start.Add(time.Duration(ns)) }
 
-func key(i int) doorward.Key {
-	return doorward.KeyFromAddr(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+func key(i int) Key {
+	var k Key
+	binary.BigEndian.PutUint64(k.Bytes[:], uint64(i)+1)
+	return k
 }
 
 var (
-	home4 = doorward.KeyFromAddr(netip.MustParseAddr("127.0.0.1"))
-	home6 = doorward.KeyFromAddr(netip.IPv6Loopback())
+	home4 = Key{Bytes: [18]byte{17: 4}, Reserved: Loopback4}
+	home6 = Key{Bytes: [18]byte{17: 6}, Reserved: Loopback6}
 )
+
+func hashOf(b *Table[note], k Key) uint64 { return b.hash(&k.Bytes) }
 
 // check fails the test unless everything in the table fits together.
 func check(t *testing.T, b *Table[note]) {
@@ -80,7 +89,7 @@ func checkChains(t *testing.T, b *Table[note]) map[uint32]bool {
 	}
 	free := 0
 	for i := b.free; i != 0; i = b.entries[i].next {
-		if chained[i] || b.entries[i].key != (keyBytes{}) || b.entries[i].pending != 0 {
+		if chained[i] || b.entries[i].key != ([18]byte{}) || b.entries[i].pending != 0 {
 			t.Fatalf("entry %d is free and in use", i)
 		}
 		free++
@@ -165,7 +174,7 @@ func TestExactAtEveryCapacity(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(capacity), 7))
 		p := &keep{}
 		x := &exact{
-			t: t, p: p, live: map[doorward.Key]int64{}, pending: map[doorward.Key]int{},
+			t: t, p: p, live: map[Key]int64{}, pending: map[Key]int{},
 			b: New(p, Config{Capacity: capacity, InFlight: 1 + capacity/2, Lease: 40}),
 		}
 		for range 600 {
@@ -173,7 +182,7 @@ func TestExactAtEveryCapacity(t *testing.T) {
 			p.ttl = 1 + random.Int64N(100)
 			k := key(random.IntN(capacity + 3))
 			if random.IntN(10) == 0 {
-				k = []doorward.Key{home4, home6, {}}[random.IntN(3)]
+				k = []Key{home4, home6, {}}[random.IntN(3)]
 			}
 			x.step(random, k)
 			check(t, x.b)
@@ -188,21 +197,21 @@ type exact struct {
 	b       *Table[note]
 	p       *keep
 	now     int64
-	live    map[doorward.Key]int64
-	pending map[doorward.Key]int
+	live    map[Key]int64
+	pending map[Key]int
 	held    []heldTicket
 }
 
 type heldTicket struct {
-	k      doorward.Key
-	ticket doorward.Ticket
+	k      Key
+	ticket Ticket
 	own    bool
 	end    int64
 }
 
-func (x *exact) step(random *rand.Rand, k doorward.Key) {
+func (x *exact) step(random *rand.Rand, k Key) {
 	for len(x.held) > 0 && (x.held[0].end <= x.now || random.IntN(6) == 0) {
-		x.settle(doorward.Outcome(random.IntN(4)))
+		x.settle(Event(random.IntN(4)))
 	}
 	for k, forget := range x.live {
 		if forget <= x.now && x.pending[k] == 0 {
@@ -241,29 +250,29 @@ func (x *exact) step(random *rand.Rand, k doorward.Key) {
 }
 
 // settle ends the oldest reservation, a nanosecond before its lease would have.
-func (x *exact) settle(o doorward.Outcome) {
+func (x *exact) settle(e Event) {
 	h := x.held[0]
 	x.held = x.held[1:]
 	when := min(x.now, h.end-1)
-	x.b.Settle(h.k, h.ticket, o, at(x.now))
+	x.b.Settle(h.k, h.ticket, e, e, at(x.now))
 	if when != x.now { // its lease has ended, and it failed then
-		o, when = doorward.Failed, h.end
+		e, when = Failed, h.end
 	}
 	if !h.own {
 		return
 	}
 	x.pending[h.k]--
-	switch o {
-	case doorward.Succeeded:
+	switch e {
+	case succeeded:
 		x.live[h.k] = 0
-	case doorward.Failed, doorward.Malformed:
+	case Failed, malformed:
 		x.live[h.k] = when + x.p.ttl
 	}
 }
 
-func (x *exact) overflows(k doorward.Key) bool {
+func (x *exact) overflows(k Key) bool {
 	n := len(x.live)
-	for _, home := range []doorward.Key{home4, home6} {
+	for _, home := range []Key{home4, home6} {
 		if _, ok := x.live[home]; ok {
 			n--
 		}
@@ -272,7 +281,7 @@ func (x *exact) overflows(k doorward.Key) bool {
 	return !own && k != home4 && k != home6 && n >= x.b.order.capacity()
 }
 
-func (x *exact) compare(k doorward.Key, d doorward.Decision) {
+func (x *exact) compare(k Key, d Answer) {
 	if want := x.overflows(k); d.Overflow != want {
 		x.t.Fatalf("%v: overflow is %v with %d live of %d", k, d.Overflow, len(x.live), x.b.order.capacity())
 	}
@@ -312,7 +321,8 @@ func TestMovesPerOperation(t *testing.T) {
 			moves("anything", func() { b.Attempt(k, at(now)) })
 			moves("a reservation", func() {
 				_, ticket := b.Reserve(k, at(now))
-				b.Settle(k, ticket, doorward.Outcome(random.IntN(4)), at(now))
+				e := Event(random.IntN(4))
+				b.Settle(k, ticket, e, e, at(now))
 			})
 		}
 		for i := range capacity {
@@ -353,7 +363,7 @@ func TestSeeded(t *testing.T) {
 	a, b := New(&keep{}, Config{Capacity: 1000, InFlight: 1}), New(&keep{}, Config{Capacity: 1000, InFlight: 1})
 	same := 0
 	for i := range 1000 {
-		if a.bucket(a.identify(key(i)).hash) == b.bucket(b.identify(key(i)).hash) {
+		if a.bucket(hashOf(a, key(i))) == b.bucket(hashOf(b, key(i))) {
 			same++
 		}
 	}
@@ -387,7 +397,7 @@ func TestReloadReorders(t *testing.T) {
 	b.Reserve(key(3), at(0))
 	b.Reload(&reversed{keep{ttl: 1000}}, 5)
 	check(t, b)
-	if first := b.entries[b.order.entry[0]].key; first != b.identify(key(99)).bytes {
+	if first := b.entries[b.order.entry[0]].key; first != key(99).Bytes {
 		t.Errorf("% x is forgotten first", first)
 	}
 	b.Reserve(key(4), at(1)) // a shorter lease, which may not end before the longer one
@@ -408,7 +418,7 @@ func (*reversed) Forget(s note) int64 {
 // L7: a ticket names one reservation for ever, and only where it was issued.
 func TestTickets(t *testing.T) {
 	b, other := New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10}), New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10})
-	seen := map[doorward.Ticket]bool{{}: true}
+	seen := map[Ticket]bool{{}: true}
 	for i := range 120 {
 		_, ticket := b.Reserve(key(i%3), at(0))
 		if seen[ticket] {
@@ -417,10 +427,10 @@ func TestTickets(t *testing.T) {
 		seen[ticket] = true
 		other.Reserve(key(i%3), at(0))
 		for s := range seen {
-			if r := other.pool.find(s, other.identify(key(i%3)).hash); r != 0 {
+			if r := other.pool.find(s, hashOf(other, key(i%3))); r != 0 {
 				t.Fatalf("ticket %v is good for another table", s)
 			}
-			if s != ticket && b.pool.find(s, b.identify(key(i%3)).hash) != 0 {
+			if s != ticket && b.pool.find(s, hashOf(b, key(i%3))) != 0 {
 				t.Fatalf("ticket %v came back as %v", s, ticket)
 			}
 		}
@@ -432,7 +442,7 @@ func TestTickets(t *testing.T) {
 			b.Unlock(key(i % 3))
 			other.Unlock(key(i % 3))
 		default:
-			b.Settle(key(i%3), ticket, doorward.Void, at(0))
+			b.Settle(key(i%3), ticket, void, void, at(0))
 			other.Clear()
 		}
 		check(t, b)

@@ -1,0 +1,96 @@
+// Package limiter puts the project's words on a table: what the policies have in
+// common. A policy package wraps a Limiter and adds its own rules. It promises and
+// gives up what package table does.
+package limiter
+
+import (
+	"time"
+
+	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/internal/table"
+)
+
+// A Limiter keeps one state of type S for each key.
+type Limiter[S any] struct{ table *table.Table[S] }
+
+// New returns a limiter that remembers nothing.
+func New[S any](p table.Policy[S], c table.Config) Limiter[S] {
+	return Limiter[S]{table.New(p, c)}
+}
+
+// Policy returns the policy in force.
+func (l Limiter[S]) Policy() table.Policy[S] { return l.table.Policy() }
+
+// Reload replaces the policy and the lease, and keeps what was counted.
+func (l Limiter[S]) Reload(p table.Policy[S], lease time.Duration) { l.table.Reload(p, lease) }
+
+// Attempt judges an attempt on k and charges it as failed if it is allowed.
+func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
+	return decision(l.table.Attempt(key(k), now))
+}
+
+// Check answers as Attempt would and charges nothing.
+func (l Limiter[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
+	return decision(l.table.Check(key(k), now))
+}
+
+// Reserve judges an attempt on k and keeps it pending if it is allowed.
+func (l Limiter[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket) {
+	a, t := l.table.Reserve(key(k), now)
+	return decision(a), doorward.Ticket(t)
+}
+
+// Settle ends a reservation of k. One that was charged to overflow is taken back on
+// success: nobody clears what all share. It returns the state just before, the time
+// on the table's clock, and the policy that was applied if the reservation was k's own,
+// else nil.
+func (l Limiter[S]) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) (before S, at int64, p table.Policy[S]) {
+	shared := o
+	if o == doorward.Succeeded {
+		shared = doorward.Void
+	}
+	return l.table.Settle(key(k), table.Ticket(t), table.Event(o), table.Event(shared), now)
+}
+
+// Update replaces the state of k, if it has an entry of its own.
+func (l Limiter[S]) Update(k doorward.Key, now time.Time, f func(p table.Policy[S], s S, at int64) S) {
+	l.table.Update(key(k), now, f)
+}
+
+// Unlock forgets k and its reservations.
+func (l Limiter[S]) Unlock(k doorward.Key) { l.table.Unlock(key(k)) }
+
+// Clear forgets everything.
+func (l Limiter[S]) Clear() { l.table.Clear() }
+
+// Tracked returns how many keys have an entry.
+func (l Limiter[S]) Tracked() int { return l.table.Tracked() }
+
+// Time converts a time on the table's clock. It must follow a call with a now.
+func (l Limiter[S]) Time(at int64) time.Time { return l.table.Time(at) }
+
+// Since converts a time to the table's clock.
+func (l Limiter[S]) Since(at time.Time) int64 { return l.table.Since(at) }
+
+func key(k doorward.Key) table.Key {
+	var out table.Key
+	k.AppendBinary(out.Bytes[:0]) // never fails
+	if k.IsLoopback() {
+		out.Reserved = table.Loopback4
+		if k.Prefix().Addr().Is6() {
+			out.Reserved = table.Loopback6
+		}
+	}
+	return out
+}
+
+func decision(a table.Answer) doorward.Decision {
+	d := doorward.Decision{
+		Allowed: a.Allowed, Reason: doorward.Reason(a.Reason), RetryAfter: time.Duration(a.Wait),
+		Remaining: a.Remaining, Overflow: a.Overflow,
+	}
+	if a.Busy {
+		d.Reason = doorward.Busy
+	}
+	return d
+}
