@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/config"
+)
+
+func newCheck() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a configuration file",
+		Long: `Check reads a configuration file as serve does, and serves nothing. All errors are
+printed, with line, column and path, and the exit code is 1. What is allowed but
+probably not meant is a warning, and the exit code is 0.`,
+		Example: "  doorward check doorward.yaml",
+		Args:    exactly("FILE"),
+		RunE: running(func(cmd *cobra.Command, args []string) error {
+			c, err := config.Load(args[0], config.Overrides{})
+			if err != nil {
+				return err
+			}
+			for _, w := range c.Warnings() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", args[0], w)
+			}
+			doors, rules := count(c)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s, %s\n", args[0], plural(doors, "door"), plural(rules, "rule"))
+			return nil
+		}),
+	}
+}
+
+func count(c config.Config) (doors, rules int) {
+	for _, d := range c.Doors {
+		rules += len(d.Guard.Rules)
+	}
+	return len(c.Doors), rules
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const root = "../../.."
+
+// readme returns the code blocks of the README of one language.
+func readme(t *testing.T, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		if m[1] == language {
+			blocks = append(blocks, m[2])
+		}
+	}
+	return blocks
+}
+
+// The README's terminal session runs as it is printed: same commands, same output.
+func TestREADMESession(t *testing.T) {
+	need(t, "curl")
+	session := readme(t, "console")[0]
+	var script, want strings.Builder
+	fmt.Fprintln(&script, "set -m")
+	for line := range strings.Lines(session) {
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			fmt.Fprintf(&script, "echo '$' %q\n%s", strings.TrimSpace(command), command)
+			if strings.HasSuffix(strings.TrimSpace(command), "&") {
+				// A person is slower than a script.
+				fmt.Fprintln(&script, "for i in $(seq 200); do curl -s -o /dev/null http://127.0.0.1:8080/ && break; read -t 0.1 <> <(:) || true; done")
+			}
+		}
+		fmt.Fprint(&want, line)
+	}
+	fmt.Fprintln(&script, "wait 2>/dev/null; exit 0")
+	cmd := namespace(t, "ip link set lo up\n"+script.String()) // where nobody else listens on port 8080
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := strings.ReplaceAll(string(out), "\r", "")
+	// What the README shows must be there in this order; "..." stands for any lines.
+	rest := got
+	for line := range strings.Lines(want.String()) {
+		line = strings.TrimSpace(line)
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			line = "$ " + command
+		}
+		if line == "..." {
+			continue
+		}
+		_, after, found := strings.Cut(rest, line+"\n")
+		if !found {
+			t.Fatalf("the README shows %q, which did not come; the session printed:\n%s", line, got)
+		}
+		rest = after
+	}
+	if n := strings.Count(got, "\n200\n"); n > 5 {
+		t.Errorf("%d guesses got through", n)
+	}
+}
+
+// The README's first command starts the demo from a clone.
+func TestREADMEDemo(t *testing.T) {
+	command := strings.TrimSpace(strings.TrimPrefix(readme(t, "console")[1], "$ "))
+	if command != "go run ./cmd/doorward demo" {
+		t.Fatalf("the README starts the demo by %q", command)
+	}
+	addr := freePort(t)
+	cmd := exec.Command("go", "run", "./cmd/doorward", "demo", "--listen", addr)
+	cmd.Dir = root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run has a child
+	out := &safeBuffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		cmd.Wait()
+	}()
+	until(t, "the demo to listen", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	if got := guess(t, addr, "x"); !strings.HasPrefix(got, "HTTP/1.1 200") {
+		t.Errorf("a wrong password: %s", got)
+	}
+	if !strings.Contains(out.String(), "curl") {
+		t.Errorf("the demo prints no command to try:\n%s", out)
+	}
+}
+
+// The other commands, each run here or by the test that is named.
+func TestREADMECommands(t *testing.T) {
+	elsewhere := map[string]string{
+		"go get github.com/doorward/doorward": "TestInstall",
+		"make test":                           "what runs this test",
+	}
+	for _, block := range readme(t, "sh") {
+		for line := range strings.Lines(block) {
+			command := strings.TrimSpace(line)
+			if elsewhere[command] != "" {
+				continue
+			}
+			args := words(command)
+			if args[0] != "doorward" || args[1] != "serve" {
+				t.Errorf("the README has a command that no test runs: %s", command)
+				continue
+			}
+			a, upstream := newApp(t)
+			addr := freePort(t)
+			if i := slices.Index(args, "--upstream"); i > 0 {
+				args[i+1] = "http://" + upstream
+			}
+			start(t, addr, binary, append(args[1:], "--listen", addr)...)
+			for range 6 {
+				guess(t, addr, "x")
+			}
+			if wrong, _ := a.tries(); wrong != 5 {
+				t.Errorf("%s: %d attempts reached the application, want 5", command, wrong)
+			}
+		}
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil || !strings.Contains(string(makefile), "\ntest:") {
+		t.Errorf("the README says make test: %v", err)
+	}
+}
+
+// Every form of --succeeded that the README's table has is one that serve takes.
+func TestREADMEForms(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms := regexp.MustCompile("`--succeeded ([^`]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(forms) < 6 {
+		t.Fatalf("%d forms, want 6", len(forms))
+	}
+	for _, m := range forms {
+		_, upstream := newApp(t)
+		serve(t, upstream, "--door", "POST /login", "--succeeded", m[1])
+	}
+}
+
+// words splits a command as a shell does with single quotes.
+func words(s string) []string {
+	var out []string
+	for i, part := range strings.Split(s, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+// Package config reads what the binary is to do from a file or from flags into one
+// Config. It promises that nothing is guessed: an unknown key, a wrong type, an
+// impossible value, a duplicate or an alias is an error that names file, line, column
+// and path, all of them are reported at once, and whatever is accepted builds.
+//
+// The file is YAML, since people write it by hand; only as much of YAML is accepted
+// as has one reading.
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/door"
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/lockout"
+	"github.com/doorward/doorward/outcome"
+)
+
+// Config is all that serve needs to know, defaults filled in. Its parts are the
+// configurations of the packages that they are for.
+type Config struct {
+	Listen   string
+	Upstream *url.URL
+	Clients  clientip.Config
+	// ClientsConfigured says that something was said about Clients, even if it is
+	// that there are no proxies.
+	ClientsConfigured bool
+	Doors             []Door
+	Log               Log
+	Timeouts          Timeouts
+	Limits            Limits
+}
+
+// Door is a set of routes, the rules that guard them, and how answers are read.
+type Door struct {
+	Name    string
+	Door    door.Config
+	Guard   guard.Config
+	Outcome outcome.Rules
+	MaxBody int64
+}
+
+// Log says how log lines are written.
+type Log struct {
+	JSON  bool
+	Level slog.Level
+}
+
+// Timeouts are how long each stage of a request may take.
+type Timeouts struct {
+	// ReadHeader and Body are for the client: until the header is there, and until
+	// the body of a request to a door is.
+	ReadHeader, Body time.Duration
+	// Response is until the upstream's header is there. It is shorter than the
+	// lease of every guard: later the attempt has become a failure.
+	Response time.Duration
+	// Idle is how long a connection may wait for the next request.
+	Idle time.Duration
+	// Shutdown is how long requests may take to end after a signal.
+	Shutdown time.Duration
+}
+
+// Limits are how large requests may be.
+type Limits struct {
+	HeaderBytes int
+	BodyBytes   int64 // for doors that say nothing else
+}
+
+// What holds when nothing is said.
+const (
+	DefaultListen      = "127.0.0.1:8080"
+	DefaultHeader      = "X-Forwarded-For"
+	DefaultReadHeader  = 10 * time.Second
+	DefaultBody        = 10 * time.Second
+	DefaultResponse    = 50 * time.Second // less if a lease is short
+	DefaultIdle        = time.Minute
+	DefaultShutdown    = 30 * time.Second
+	DefaultHeaderBytes = 32 << 10
+	DefaultBodyBytes   = 64 << 10
+)
+
+// defaultRules are those of a door that names none. One address has five tries in a
+// burst and about twenty a day; a site that owns many addresses has a few times that.
+// What many share decays, so that a trickle of typos never shuts it for good.
+func defaultRules() []guard.Rule {
+	const minute, hour = time.Minute, time.Hour
+	rule := func(name string, v4, v6, free int, window, first, most time.Duration, decay bool) guard.Rule {
+		return guard.Rule{Name: name, V4: v4, V6: v6, Lockout: &lockout.Policy{
+			FreeFailures: free, Window: window, FirstLockout: first, MaxLockout: most, Decay: decay,
+		}}
+	}
+	return []guard.Rule{
+		rule("burst", 0, 0, 5, minute, minute, hour, false),
+		rule("day", 0, 0, 20, 24*hour, 30*time.Second, 15*minute, true),
+		rule("site48-burst", -1, 48, 40, minute, minute, hour, true),
+		rule("site48-day", -1, 48, 200, 24*hour, minute, 15*minute, true),
+		rule("site24-burst", 24, -1, 40, minute, minute, hour, true),
+		rule("site24-day", 24, -1, 200, 24*hour, minute, 15*minute, true),
+	}
+}
+
+// Overrides are the flags that may be given together with a file.
+type Overrides struct{ Listen, LogFormat, LogLevel string }
+
+// Load reads a file.
+func Load(name string, over Overrides) (Config, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: cannot be read: %w", name, unwrapPath(err))
+	}
+	defer f.Close()
+	data, err := readAll(f)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: cannot be read: %w", name, unwrapPath(err))
+	}
+	return Parse(name, data, over)
+}
+
+// Parse reads the content of a file. All errors are of type Errors.
+func Parse(name string, data []byte, over Overrides) (Config, error) {
+	s := newSource(name)
+	var f file
+	s.decode(data, &f)
+	if s.failed[""] { // nothing can be said about the rest
+		return Config{}, s.result()
+	}
+	over.apply(s, &f)
+	c := s.check(&f)
+	if err := s.result(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+func (o Overrides) apply(s *source, f *file) {
+	s.flag("listen", "--listen", o.Listen, f.Listen.set)
+	s.flag("log.format", "--log-format", o.LogFormat, f.Log.Format.set)
+	s.flag("log.level", "--log-level", o.LogLevel, f.Log.Level.set)
+}
+
+// Warnings tells what is allowed and probably not meant.
+func (c Config) Warnings() []string {
+	var all []string
+	for _, d := range c.Doors {
+		d.Guard.Store = noStore{}
+		g, err := guard.New(d.Guard)
+		if err != nil {
+			continue
+		}
+		v4, v6 := g.Families()
+		for _, family := range []struct {
+			limited bool
+			name    string
+		}{{v4, "IPv4"}, {v6, "IPv6"}} {
+			if !family.limited {
+				all = append(all, fmt.Sprintf("door %q: %s callers are not limited: no rule that refuses applies to them", d.Name, family.name))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,302 @@
+package config
+
+import (
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/door"
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/lockout"
+	"github.com/doorward/doorward/outcome"
+)
+
+const day = 24 * time.Hour
+
+func networks(text ...string) (list []netip.Prefix) {
+	for _, s := range text {
+		list = append(list, netip.MustParsePrefix(s))
+	}
+	return list
+}
+
+func one(status int) outcome.Statuses { return outcome.Statuses{{First: status, Last: status}} }
+
+// Every key that there is, read into the one field that it is for.
+const full = `
+listen: "[::1]:9000"
+upstream: https://app.example:8443/
+clients:
+  header: Forwarded
+  trusted_proxies: [10.0.0.0/8, "2001:db8::/32"]
+  trust_unix: true
+doors:
+  - name: login
+    routes: ["POST /login", 'POST /api/token']
+    ignore_case: true
+    when: basic_auth
+    outcome:
+      failed: {status: [401, 403], set_cookie: flash, location: /login}
+      succeeded: {status: 2xx, set_cookie: session, location: /home}
+      void: {status: [502-503]}
+      header: true
+    rules:
+      - {name: burst, per: network, lockout: {free_failures: 5, window: 1m, first_lockout: 1m, max_lockout: 1h}}
+      - name: day
+        per: network
+        on_success: clear
+        shadow: true
+        lockout:
+          free_failures: 20
+          window: 1d
+          first_lockout: 30s
+          max_lockout: 1d12h
+          decay: true
+          lease: 40s
+          capacity: 1000
+          in_flight: 100
+      - {per: network6/48, on_success: by_key, shadow: false, step_up: false, lockout: {free_failures: 200, window: 24h, first_lockout: 1m, max_lockout: 15m, decay: true}}
+      - {per: network4/24, lockout: {free_failures: 200, window: 24h, first_lockout: 1m, max_lockout: 15m, decay: true}}
+      - {per: everyone, lockout: {free_failures: 65535, window: 24h, first_lockout: 1m, max_lockout: 15m, decay: true}}
+    exempt: [192.0.2.0/24]
+    blocked: ["::/0"]
+    max_body: 1MiB
+  - name: other
+    routes: [/other]
+    outcome: {header: true}
+log: {format: json, level: debug}
+timeouts: {read_header: 1s, body: 2s, upstream_response: 39s, idle: 3s, shutdown: 4s}
+limits: {header_bytes: 16KiB, body_bytes: 1000}
+`
+
+func TestFull(t *testing.T) {
+	want := Config{
+		Listen:            "[::1]:9000",
+		Upstream:          &url.URL{Scheme: "https", Host: "app.example:8443"},
+		Clients:           clientip.Config{Header: "Forwarded", Trusted: networks("10.0.0.0/8", "2001:db8::/32"), TrustUnix: true},
+		ClientsConfigured: true,
+		Doors: []Door{{
+			Name: "login",
+			Door: door.Config{Routes: []string{"POST /login", "POST /api/token"}, IgnoreCase: true, BasicAuth: true},
+			Guard: guard.Config{
+				Rules: []guard.Rule{
+					{Name: "burst", Lockout: &lockout.Policy{FreeFailures: 5, Window: time.Minute, FirstLockout: time.Minute, MaxLockout: time.Hour}},
+					{Name: "day", OnSuccess: guard.Clear, Action: guard.Shadow, Lockout: &lockout.Policy{
+						FreeFailures: 20, Window: day, FirstLockout: 30 * time.Second, MaxLockout: day + 12*time.Hour,
+						Decay: true, Lease: 40 * time.Second, Capacity: 1000, InFlight: 100,
+					}},
+					{V4: -1, V6: 48, Lockout: &lockout.Policy{FreeFailures: 200, Window: day, FirstLockout: time.Minute, MaxLockout: 15 * time.Minute, Decay: true}},
+					{V4: 24, V6: -1, Lockout: &lockout.Policy{FreeFailures: 200, Window: day, FirstLockout: time.Minute, MaxLockout: 15 * time.Minute, Decay: true}},
+					{Per: guard.Everyone, Lockout: &lockout.Policy{FreeFailures: 65535, Window: day, FirstLockout: time.Minute, MaxLockout: 15 * time.Minute, Decay: true}},
+				},
+				Exempt:  networks("192.0.2.0/24"),
+				Blocked: networks("::/0"),
+			},
+			Outcome: outcome.Rules{
+				Failed:    outcome.Conditions{Status: append(one(401), one(403)...), SetCookie: "flash", Location: "/login"},
+				Succeeded: outcome.Conditions{Status: outcome.Statuses{{First: 200, Last: 299}}, SetCookie: "session", Location: "/home"},
+				Void:      outcome.Statuses{{First: 502, Last: 503}},
+				Header:    true,
+			},
+			MaxBody: 1 << 20,
+		}, {
+			Name:    "other",
+			Door:    door.Config{Routes: []string{"/other"}},
+			Guard:   guard.Config{Rules: defaultRules()},
+			Outcome: outcome.Rules{Header: true},
+			MaxBody: 1000,
+		}},
+		Log:      Log{JSON: true, Level: slog.LevelDebug},
+		Timeouts: Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 39 * time.Second, Idle: 3 * time.Second, Shutdown: 4 * time.Second},
+		Limits:   Limits{HeaderBytes: 16 << 10, BodyBytes: 1000},
+	}
+	if got := mustParse(t, full); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// full has every key of a file, so a key that is added is tested too.
+func TestFullHasEveryKey(t *testing.T) {
+	s := newSource(name)
+	var f file
+	s.decode([]byte(full), &f)
+	given := map[string]bool{}
+	for p := range s.places {
+		given[keyOf(p)] = true
+	}
+	given["clients.hops"] = true // not together with trusted_proxies, see TestHops
+	var walk func(path string, typ reflect.Type)
+	walk = func(path string, typ reflect.Type) {
+		if typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		if path != "" && !given[path] {
+			t.Errorf("full does not have %s", path)
+		}
+		to := reflect.New(typ).Interface()
+		_, isSetter := to.(setter)
+		_, isLister := to.(lister)
+		switch {
+		case isSetter || isLister:
+		case typ.Kind() == reflect.Slice:
+			walk(path, typ.Elem())
+		case typ.Kind() == reflect.Struct:
+			for i := range typ.NumField() {
+				walk(join(path, typ.Field(i).Tag.Get("yaml")), typ.Field(i).Type)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[file]())
+}
+
+// keyOf cuts the indexes out of a path.
+func keyOf(path string) string {
+	for {
+		open := strings.IndexByte(path, '[')
+		if open < 0 {
+			return path
+		}
+		path = path[:open] + path[open+strings.IndexByte(path[open:], ']')+1:]
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	policy := func(free int, window, first, most time.Duration, decay bool) *lockout.Policy {
+		return &lockout.Policy{FreeFailures: free, Window: window, FirstLockout: first, MaxLockout: most, Decay: decay}
+	}
+	m, h := time.Minute, time.Hour
+	want := Config{
+		Listen:   "127.0.0.1:8080",
+		Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:3000"},
+		Doors: []Door{{
+			Name: "login",
+			Door: door.Config{Routes: []string{"POST /login"}},
+			Guard: guard.Config{Rules: []guard.Rule{
+				{Name: "burst", Lockout: policy(5, m, m, h, false)},
+				{Name: "day", Lockout: policy(20, day, 30*time.Second, 15*m, true)},
+				{Name: "site48-burst", V4: -1, V6: 48, Lockout: policy(40, m, m, h, true)},
+				{Name: "site48-day", V4: -1, V6: 48, Lockout: policy(200, day, m, 15*m, true)},
+				{Name: "site24-burst", V4: 24, V6: -1, Lockout: policy(40, m, m, h, true)},
+				{Name: "site24-day", V4: 24, V6: -1, Lockout: policy(200, day, m, 15*m, true)},
+			}},
+			Outcome: outcome.Rules{Succeeded: outcome.Conditions{Status: one(302)}},
+			MaxBody: 64 << 10,
+		}},
+		Timeouts: Timeouts{ReadHeader: 10 * time.Second, Body: 10 * time.Second, Response: 50 * time.Second, Idle: m, Shutdown: 30 * time.Second},
+		Limits:   Limits{HeaderBytes: 32 << 10, BodyBytes: 64 << 10},
+	}
+	if got := mustParse(t, good); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// A short lease leaves the upstream less time, and never the whole lease.
+func TestResponseFollowsLease(t *testing.T) {
+	for _, row := range []struct {
+		lease string
+		want  time.Duration
+	}{{"1m", 50 * time.Second}, {"6s", 5 * time.Second}, {"60ns", 50}} {
+		if got := mustParse(t, lock("lease: "+row.lease)).Timeouts.Response; got != row.want {
+			t.Errorf("lease %s: response %v, want %v", row.lease, got, row.want)
+		}
+	}
+	long := strings.NewReplacer("window: 1m", "window: 1h", "lease: 1h", "lease: 1h").Replace(lock("lease: 1h"))
+	if got := mustParse(t, long).Timeouts.Response; got != 50*time.Second {
+		t.Errorf("lease 1h: response %v, want 50s", got)
+	}
+}
+
+func TestHops(t *testing.T) {
+	c := mustParse(t, top("clients: {hops: 2}"))
+	if want := (clientip.Config{Header: "X-Forwarded-For", Hops: 2}); !reflect.DeepEqual(c.Clients, want) {
+		t.Errorf("got %+v, want %+v", c.Clients, want)
+	}
+	if c := mustParse(t, top("clients: {}")); !c.ClientsConfigured || c.Clients.Header != "" {
+		t.Errorf("clients: {} gave %+v, configured %v", c.Clients, c.ClientsConfigured)
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for _, row := range []struct {
+		text string
+		want time.Duration
+	}{
+		{"90s", 90 * time.Second}, {"1h30m", 90 * time.Minute}, {"1d", day}, {"30d", 30 * day}, {"1d12h", 36 * time.Hour},
+		{"0d1m", time.Minute}, {"1.5h", 90 * time.Minute}, {"106751d", 106751 * day},
+	} {
+		if got, ok := parseDuration(row.text); !ok || got != row.want {
+			t.Errorf("%q: %v, %v, want %v", row.text, got, ok, row.want)
+		}
+	}
+	for _, text := range []string{"", "d", "-1d", "1.5d", "1 d", "1d 2h", "1h1d", "1d-1h", "1", "m", "1day", "99999999999d"} {
+		if got, ok := parseDuration(text); ok {
+			t.Errorf("%q: %v, want an error", text, got)
+		}
+	}
+	for d, want := range map[time.Duration]string{time.Minute: "1m", 90 * time.Minute: "1h30m", day: "24h", 61 * time.Second: "1m1s", 0: "0s", 1: "1ns", 10 * time.Minute: "10m", time.Hour + time.Second: "1h0m1s"} {
+		if got := showDuration(d); got != want {
+			t.Errorf("%d: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	const l = "lockout: {free_failures: 5, window: 1m, first_lockout: 1m, max_lockout: 1h}"
+	none := func(family string) string {
+		return `door "login": ` + family + " callers are not limited: no rule that refuses applies to them"
+	}
+	for _, row := range []struct {
+		text string
+		want []string
+	}{
+		{good, nil},
+		{rule("{per: everyone, " + l + "}"), nil},
+		{rule("{per: network4/24, " + l + "}"), []string{none("IPv6")}},
+		{rule("{per: network6/48, " + l + "}"), []string{none("IPv4")}},
+		{rule("{per: network, shadow: true, " + l + "}"), []string{none("IPv4"), none("IPv6")}},
+	} {
+		if got := mustParse(t, row.text).Warnings(); !slices.Equal(got, row.want) {
+			t.Errorf("warnings %q, want %q of\n%s", got, row.want, row.text)
+		}
+	}
+}
+
+func TestLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "doorward.yaml")
+	if _, err := Load(file, Overrides{}); err == nil || err.Error() != file+": cannot be read: no such file or directory" {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Load(t.TempDir(), Overrides{}); err == nil || !strings.HasSuffix(err.Error(), ": cannot be read: is a directory") {
+		t.Errorf("error %v", err)
+	}
+	if err := os.WriteFile(file, []byte("\xef\xbb\xbf"+strings.ReplaceAll(good, "\n", "\r\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(file, Overrides{Listen: "127.0.0.1:1", LogFormat: "json", LogLevel: "warn"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:1" || !c.Log.JSON || c.Log.Level != slog.LevelWarn {
+		t.Errorf("overrides ignored: %+v", c)
+	}
+}
+
+func TestClosest(t *testing.T) {
+	words := []string{"window", "lease", "routes", "on"}
+	for name, want := range map[string]string{
+		"windw": "window", "widnow": "window", "windows": "window", "wndw": "window", "wdw": "", "leas": "lease", "route": "routes",
+		"x": "", "n": "", "no": "on", "": "", strings.Repeat("window", 100): "",
+	} {
+		if got := Closest(name, words); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"net"
+	"strings"
+)
+
+// A file is what a configuration file holds. The decoder takes keys and types from
+// here, and there is no other description of them.
+type file struct {
+	Listen   address      `yaml:"listen"`
+	Upstream upstream     `yaml:"upstream"`
+	Clients  *clientsFile `yaml:"clients"`
+	Doors    []doorFile   `yaml:"doors"`
+	Log      logFile      `yaml:"log"`
+	Timeouts timeoutsFile `yaml:"timeouts"`
+	Limits   limitsFile   `yaml:"limits"`
+}
+
+type clientsFile struct {
+	Header         string    `yaml:"header"`
+	TrustedProxies []network `yaml:"trusted_proxies"`
+	Hops           int       `yaml:"hops"`
+	TrustUnix      bool      `yaml:"trust_unix"`
+}
+
+type doorFile struct {
+	Name       string      `yaml:"name"`
+	Routes     []string    `yaml:"routes"`
+	IgnoreCase bool        `yaml:"ignore_case"`
+	When       when        `yaml:"when"`
+	Outcome    outcomeFile `yaml:"outcome"`
+	Rules      []ruleFile  `yaml:"rules"`
+	Exempt     []network   `yaml:"exempt"`
+	Blocked    []network   `yaml:"blocked"`
+	MaxBody    size        `yaml:"max_body"`
+}
+
+type outcomeFile struct {
+	Failed    conditionsFile `yaml:"failed"`
+	Succeeded conditionsFile `yaml:"succeeded"`
+	Void      voidFile       `yaml:"void"`
+	Header    bool           `yaml:"header"`
+}
+
+type conditionsFile struct {
+	Status    statuses `yaml:"status"`
+	SetCookie string   `yaml:"set_cookie"`
+	Location  string   `yaml:"location"`
+}
+
+type voidFile struct {
+	Status statuses `yaml:"status"`
+}
+
+type ruleFile struct {
+	Name      string       `yaml:"name"`
+	Per       per          `yaml:"per"`
+	OnSuccess onSuccess    `yaml:"on_success"`
+	Shadow    bool         `yaml:"shadow"`
+	StepUp    bool         `yaml:"step_up"`
+	Lockout   *lockoutFile `yaml:"lockout"`
+}
+
+type lockoutFile struct {
+	FreeFailures int      `yaml:"free_failures"`
+	Window       duration `yaml:"window"`
+	FirstLockout duration `yaml:"first_lockout"`
+	MaxLockout   duration `yaml:"max_lockout"`
+	Decay        bool     `yaml:"decay"`
+	Lease        interval `yaml:"lease"`
+	Capacity     positive `yaml:"capacity"`
+	InFlight     positive `yaml:"in_flight"`
+}
+
+type logFile struct {
+	Format logFormat `yaml:"format"`
+	Level  logLevel  `yaml:"level"`
+}
+
+type timeoutsFile struct {
+	ReadHeader interval `yaml:"read_header"`
+	Body       interval `yaml:"body"`
+	Response   interval `yaml:"upstream_response"`
+	Idle       interval `yaml:"idle"`
+	Shutdown   interval `yaml:"shutdown"`
+}
+
+type limitsFile struct {
+	HeaderBytes size `yaml:"header_bytes"`
+	BodyBytes   size `yaml:"body_bytes"`
+}
+
+// splitHostPort is net.SplitHostPort for hosts that may be listened on.
+func splitHostPort(s string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(s)
+	if err == nil && strings.ContainsAny(host, " /@?#") {
+		err = &net.AddrError{Err: "no host", Addr: s}
+	}
+	return host, port, err
+}

@@ -1,0 +1,259 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/lockout"
+)
+
+// noStore lets a guard be built to be judged, without the memory that its counts
+// would take. It is never asked.
+type noStore struct{}
+
+func (noStore) Reserve(context.Context, []guard.Charge) error { return nil }
+func (noStore) Settle(context.Context, []guard.Charge) error  { return nil }
+
+func probe(c guard.Config) (*guard.Guard, error) {
+	c.Store = noStore{}
+	return guard.New(c)
+}
+
+// ruleFields tells where in a rule the fields of guard.Rule and lockout.Policy stand.
+var ruleFields = map[string]string{
+	"Per": "per", "V4": "per", "V6": "per", "Action": "step_up", "OnSuccess": "on_success", "Lockout": "lockout",
+	"FreeFailures": "lockout.free_failures", "Window": "lockout.window", "FirstLockout": "lockout.first_lockout",
+	"MaxLockout": "lockout.max_lockout", "Lease": "lockout.lease", "Capacity": "lockout.capacity", "InFlight": "lockout.in_flight",
+}
+
+// rules returns the rules of a door and whether all of them are right.
+func (s *source) rules(path string, f *doorFile) (rules []guard.Rule, complete bool) {
+	path += ".rules"
+	switch {
+	case !s.has(path):
+		return defaultRules(), true
+	case s.failed[path]:
+		return nil, false
+	case len(f.Rules) == 0:
+		s.fail(path, "must not be empty (leave it out for the default rules)")
+		return nil, false
+	case len(f.Rules) > guard.MaxRules:
+		s.fail(path, "must be at most %d, got %d", guard.MaxRules, len(f.Rules))
+		return nil, false
+	}
+	names := map[string]string{}
+	for i := range f.Rules {
+		at := index(path, i)
+		if f.Rules[i].Name != "" {
+			s.name(at+".name", f.Rules[i].Name, names)
+		}
+		if s.failed[at] {
+			continue
+		}
+		if r, ok := s.rule(at, &f.Rules[i], rules); ok {
+			rules = append(rules, r)
+		}
+	}
+	return rules, !s.failedWithin(path)
+}
+
+// rule returns one rule, given the ones before it.
+func (s *source) rule(path string, f *ruleFile, before []guard.Rule) (guard.Rule, bool) {
+	r := f.Per.Rule
+	r.OnSuccess = guard.OnSuccess(f.OnSuccess)
+	if !s.failed[path+".name"] {
+		r.Name = f.Name
+	}
+	switch {
+	case f.Shadow && f.StepUp:
+		s.fail(path+".step_up", "must not be true with shadow")
+	case f.Shadow:
+		r.Action = guard.Shadow
+	case f.StepUp:
+		r.Action = guard.StepUp
+	}
+	if !s.has(path + ".per") {
+		s.fail(path+".per", "must be network, network4/BITS, network6/BITS or everyone")
+	}
+	if f.Lockout != nil {
+		r.Lockout = f.Lockout.policy()
+		s.required(path + ".lockout")
+		s.lease(path+".lockout", &r, before)
+	}
+	// One error at a time: what is wrong is reported, repaired, and the rest judged.
+	for repaired := map[string]bool{}; ; {
+		_, err := probe(guard.Config{Rules: append(before[:len(before):len(before)], r)})
+		if err == nil {
+			return r, true
+		}
+		field := s.core(path, err, ruleFields)
+		if repaired[field] || !repair(&r, field) {
+			return r, false
+		}
+		repaired[field] = true
+	}
+}
+
+// required reports what a lockout cannot be without.
+func (s *source) required(path string) {
+	for _, r := range [...]struct{ key, must string }{
+		{"free_failures", fmt.Sprintf("must be 1 to %d", math.MaxUint16)},
+		{"window", "must be a duration such as 1m or 24h"},
+		{"first_lockout", "must be a duration such as 1m or 24h"},
+		{"max_lockout", "must be a duration such as 1m or 24h"},
+	} {
+		if at := join(path, r.key); !s.has(at) {
+			s.fail(at, "%s", r.must)
+		}
+	}
+}
+
+// repair puts a value in a field that is right, whatever the others are.
+func repair(r *guard.Rule, field string) bool {
+	p := r.Lockout
+	switch {
+	case field == "Action":
+		r.Action = guard.Refuse
+		return true
+	case field == "OnSuccess":
+		r.OnSuccess = guard.ByKey
+		return true
+	case p == nil:
+		return false
+	}
+	switch field {
+	case "FreeFailures":
+		p.FreeFailures = 1
+	case "Window":
+		p.Window = math.MaxInt64
+	case "FirstLockout":
+		p.FirstLockout = 1
+	case "MaxLockout":
+		p.MaxLockout = math.MaxInt64
+	case "Lease":
+		p.Lease = 0
+	case "Capacity":
+		p.Capacity = 0
+	case "InFlight":
+		p.InFlight = 0
+	default:
+		return false
+	}
+	return true
+}
+
+// lease checks what no rule can be blamed for by itself: all rules have one lease, at
+// most the shortest window.
+func (s *source) lease(path string, r *guard.Rule, before []guard.Rule) {
+	lease, window := time.Duration(0), time.Duration(math.MaxInt64)
+	for _, b := range before {
+		lease, window = max(lease, b.Lockout.Lease), min(window, b.Lockout.Window)
+	}
+	p := r.Lockout
+	switch {
+	case p.Lease == 0 && 0 < p.Window && p.Window < lease:
+		s.fail(path+".window", "must be at least the lease of the rules before it (%s), got %s", showDuration(lease), showDuration(p.Window))
+		repair(r, "Window")
+	case p.Lease > window:
+		s.fail(path+".lease", "must be at most the shortest window of the rules before it (%s), got %s", showDuration(window), showDuration(p.Lease))
+		repair(r, "Lease")
+	}
+}
+
+func (f *lockoutFile) policy() *lockout.Policy {
+	return &lockout.Policy{
+		FreeFailures: f.FreeFailures,
+		Window:       time.Duration(f.Window),
+		FirstLockout: time.Duration(f.FirstLockout),
+		MaxLockout:   time.Duration(f.MaxLockout),
+		Decay:        f.Decay,
+		Lease:        time.Duration(f.Lease),
+		Capacity:     int(f.Capacity),
+		InFlight:     int(f.InFlight),
+	}
+}
+
+// networks returns the networks of a list of a door that are right.
+func (s *source) networks(path, key string, list []network) []netip.Prefix {
+	var out []netip.Prefix
+	for i, p := range list {
+		if s.failed[index(path+"."+key, i)] {
+			continue
+		}
+		c := guard.Config{Rules: defaultRules()}
+		if one := []netip.Prefix{p.Prefix}; key == "exempt" {
+			c.Exempt = one
+		} else {
+			c.Blocked = one
+		}
+		if _, err := probe(c); err != nil {
+			s.core(path, err, map[string]string{"Exempt": index(key, i), "Blocked": index(key, i)})
+			continue
+		}
+		out = append(out, p.Prefix)
+	}
+	return out
+}
+
+var (
+	corePrefix = regexp.MustCompile(`^(?:(?:guard|lockout|outcome|clientip|door): |rule (?:"(?:[^"\\]|\\.)*"|\d+): )`)
+	coreField  = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*(?:\.[A-Z][A-Za-z]*)?)(?:\[\d+\])?(?:: | (must .*|".*))$`)
+	coreName   = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*(?:\.[A-Z][A-Za-z]*)?\b`)
+	coreTime   = regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s\b`)
+	coreGot    = regexp.MustCompile(`, got [^,]*$`)
+)
+
+// core reports an error of a core package, which names its own fields, at the key
+// below path that fills the field, and returns the field. Fields that are not known
+// are reported at path itself.
+func (s *source) core(path string, err error, fields map[string]string) (field string) {
+	msg := err.Error()
+	for cut := ""; cut != msg; {
+		cut = msg
+		msg = corePrefix.ReplaceAllString(msg, "")
+	}
+	at := path
+	if m := coreField.FindStringSubmatch(msg); m != nil && fields[m[1]] != "" {
+		field, at, msg = m[1], path+"."+fields[m[1]], m[2]
+	}
+	msg = coreName.ReplaceAllStringFunc(msg, func(name string) string {
+		key := fields[name]
+		switch {
+		case key == "" || strings.Contains(key, "["):
+			return name
+		case s.flags[path+"."+key] != "":
+			return s.flags[path+"."+key]
+		}
+		return strings.TrimPrefix(key, "lockout.")
+	})
+	if field == "OnSuccess" {
+		msg = strings.NewReplacer("Clear", "clear", "ByKey", "by_key").Replace(msg)
+	}
+	msg = coreTime.ReplaceAllStringFunc(msg, func(text string) string {
+		if d, err := time.ParseDuration(text); err == nil {
+			return showDuration(d)
+		}
+		return text
+	})
+	if !s.has(at) {
+		msg = coreGot.ReplaceAllString(msg, "")
+	}
+	s.fail(at, "%s", msg)
+	return field
+}
+
+// failedWithin reports whether something at path or inside of it is wrong.
+func (s *source) failedWithin(path string) bool {
+	for p := range s.failed {
+		if p == path || strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"[") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/logs"
+)
+
+// How much is remembered of forwarding headers that nobody configured, and how often
+// something is said about them.
+const (
+	maxPeers     = 16
+	maxValues    = 4
+	maxValueSize = 64
+	complainOnce = time.Minute
+)
+
+// ignored collects the addresses that peers forwarded and that are not read, so that
+// an operator hears of a proxy before it locks its callers out together.
+type ignored struct {
+	mu         sync.Mutex
+	closed     time.Time // when it was last said that doors are closed
+	complained time.Time
+	peers      map[netip.Addr]*forwarder
+}
+
+type forwarder struct {
+	since  time.Time
+	values []string // some of them, no two alike
+}
+
+// unnamed reports whether nobody can tell who r is from: it comes from this machine,
+// was forwarded, and nobody has said how callers are named. Then every caller would be
+// one, and the first lockout would shut the site. From elsewhere such a header is
+// likelier to be a caller's own; it is ignored, and the operator told.
+func (p *Proxy) unnamed(v *visit, r *http.Request) bool {
+	if p.config.ClientsConfigured {
+		return false
+	}
+	values := forwardedValues(r.Header)
+	if len(values) == 0 {
+		return false
+	}
+	now := time.Now()
+	if v.how == clientip.Peer && v.addr.IsLoopback() {
+		if p.ignored.mayClose(now) {
+			p.lines.closed.Write(now, func() []slog.Attr { return hint(v, r) })
+		}
+		return true
+	}
+	if seen := p.ignored.note(v.addr, values, now); seen != nil {
+		p.lines.ignored.Write(now, func() []slog.Attr { return append(hint(v, r), slog.Any("ignored", seen)) })
+	}
+	return false
+}
+
+// hint says what to configure.
+func hint(v *visit, r *http.Request) []slog.Attr {
+	header := "X-Forwarded-For"
+	for _, name := range []string{"X-Real-IP", "Forwarded", "X-Forwarded-For"} {
+		if r.Header.Get(name) != "" {
+			header = name
+		}
+	}
+	peer, yaml, flags := "unix socket", "trust_unix: true", ""
+	if v.addr.IsValid() {
+		peer = v.addr.String()
+		network := netip.PrefixFrom(v.addr, v.addr.BitLen()).String()
+		yaml = "trusted_proxies: [" + network + "]"
+		flags = "--trusted-proxy " + network + " --client-header " + header
+	}
+	attrs := []slog.Attr{
+		slog.String("peer", peer),
+		slog.String("if_it_is_a_proxy", "clients: {header: "+header+", "+yaml+"}"),
+		slog.String("if_it_is_not", "clients: {}"),
+	}
+	if flags != "" {
+		attrs = append(attrs, slog.String("flags", flags))
+	}
+	return attrs
+}
+
+// mayClose reports whether it is time to say that doors are closed.
+func (i *ignored) mayClose(now time.Time) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.closed.IsZero() && now.Sub(i.closed) < complainOnce {
+		return false
+	}
+	i.closed = now
+	return true
+}
+
+// note remembers what peer forwarded. It returns some of that when it is time to
+// complain: a proxy is known by its second caller; a single value, which may be a
+// caller's own, waits a minute for one.
+func (i *ignored) note(peer netip.Addr, values []string, now time.Time) []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	f := i.peers[peer]
+	if f == nil {
+		if i.peers == nil || len(i.peers) >= maxPeers {
+			i.peers = make(map[netip.Addr]*forwarder)
+		}
+		f = &forwarder{since: now}
+		i.peers[peer] = f
+	}
+	for _, v := range values {
+		if v = logs.Cut(v, maxValueSize); len(f.values) < maxValues && !slices.Contains(f.values, v) {
+			f.values = append(f.values, v)
+		}
+	}
+	if !i.complained.IsZero() && now.Sub(i.complained) < complainOnce {
+		return nil
+	}
+	if len(f.values) < 2 && now.Sub(f.since) < complainOnce {
+		return nil
+	}
+	i.complained = now
+	delete(i.peers, peer)
+	return f.values
+}

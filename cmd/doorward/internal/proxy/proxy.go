@@ -1,0 +1,187 @@
+// Package proxy is the daemon's edge: a reverse proxy that guards some of the
+// application's routes and leaves all others alone.
+//
+// It promises that a request is passed on exactly as it was judged, to the byte of
+// its target; that a request at a door reaches the application at most once, and
+// that its outcome is settled whatever becomes of it; that no header of a caller's
+// speaks for the proxy. Outside doors bodies are streamed, of any size and for any
+// time.
+//
+// It gives up connection reuse at doors: a kept connection may be closed by the
+// application just when a request is sent, and then nobody knows whether it was
+// read. It refuses what no two servers agree on, at doors or not: targets that are
+// no path and no URL, and hosts in other scripts than ASCII. It passes on no request
+// trailers, and no change of protocol but to WebSocket.
+//
+// It speaks HTTP/1.1 on both sides. A Go application needs no proxy: package
+// httpguard does the same in its own process.
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/door"
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/httpguard"
+)
+
+// Proxy is a reverse proxy with guarded doors. It is an http.Handler; Serve adds the
+// timeouts that only a server can have.
+type Proxy struct {
+	config  Config
+	doors   []guarded
+	pass    *httputil.ReverseProxy // outside doors
+	lines   lines
+	ignored ignored
+}
+
+// guarded is a Door and the handler that guards it.
+type guarded struct {
+	*Door
+	handler http.Handler
+}
+
+// A visit is what is known of one request before it is passed on.
+type visit struct {
+	addr   netip.Addr
+	how    clientip.How
+	target *url.URL
+	door   string
+	w      http.ResponseWriter
+}
+
+type visitKey struct{}
+
+func visitOf(ctx context.Context) *visit {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	return v
+}
+
+// New returns a proxy as c describes. An error names the field that is wrong.
+func New(c Config) (*Proxy, error) {
+	c, err := c.complete()
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{config: c, lines: newLines(c.Log)}
+	p.pass = p.reverse(passTransport(c))
+	attempts := p.reverse(attemptTransport(c))
+	for i := range c.Doors {
+		d := &c.Doors[i]
+		maxBody := d.MaxBody
+		if maxBody == 0 {
+			maxBody = c.Limits.BodyBytes
+		}
+		gate, err := httpguard.New(httpguard.Options{
+			Guard:       d.Guard,
+			Clients:     c.Clients,
+			Outcome:     d.Outcome,
+			Refuse:      p.refuse,
+			Settled:     p.settled,
+			MaxBody:     maxBody,
+			BodyTimeout: c.Timeouts.Body,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("proxy: door %q: %w", d.Name, err)
+		}
+		p.doors = append(p.doors, guarded{Door: d, handler: gate.Handler(attempts)})
+	}
+	return p, nil
+}
+
+// ServeHTTP judges one request and passes it on or answers it.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v := &visit{w: w}
+	u, ok := target(p.config.Upstream, r.Method, r.RequestURI)
+	if !ok || !saneHost(r.Host) || r.Method == http.MethodConnect {
+		p.bad(w, r, "")
+		return
+	}
+	v.target = u
+	v.addr, v.how = p.resolve(r)
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+
+	d, match := p.find(r)
+	switch match {
+	case door.None:
+		p.pass.ServeHTTP(w, r)
+	case door.Bad:
+		p.bad(w, r, d.Name)
+	default:
+		v.door = d.Name
+		if p.unnamed(v, r) {
+			p.answer(w, r, http.StatusServiceUnavailable)
+			return
+		}
+		d.handler.ServeHTTP(w, r)
+	}
+}
+
+// resolve names the caller as the gates do.
+func (p *Proxy) resolve(r *http.Request) (netip.Addr, clientip.How) {
+	peer := r.RemoteAddr
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && a.Network() == "unix" {
+		peer = "@" // a unix socket may be bound to a name that reads like an address
+	}
+	return p.config.Clients.Resolve(peer, r.Header[p.config.Clients.Header()])
+}
+
+// find returns the door that r is at. A contorted target may be at two doors whose
+// routes have nothing in common: that is Bad, since its caller would choose which of
+// them is charged.
+func (p *Proxy) find(r *http.Request) (*guarded, door.Match) {
+	q := door.Request{Method: r.Method, Host: r.Host, Target: r.RequestURI, Authorization: r.Header["Authorization"]}
+	var first *guarded
+	for i := range p.doors {
+		d := &p.doors[i]
+		switch d.Match.Match(q) {
+		case door.Bad:
+			return d, door.Bad
+		case door.Covered:
+			if first == nil {
+				first = d
+			} else if !door.Overlaps(first.Match, d.Match) {
+				return d, door.Bad
+			}
+		}
+	}
+	if first == nil {
+		return nil, door.None
+	}
+	return first, door.Covered
+}
+
+// bad answers a request that cannot be judged.
+func (p *Proxy) bad(w http.ResponseWriter, r *http.Request, name string) {
+	p.lines.bad.Write(time.Now(), func() []slog.Attr { return requestAttrs(name, r) })
+	p.answer(w, r, http.StatusBadRequest)
+}
+
+// answer writes an answer of ours. What is left of the body is not waited for longer
+// than a body may take.
+func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, status int) {
+	if r.Body != nil && r.Body != http.NoBody {
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.config.Timeouts.Body))
+	}
+	httpguard.Answer(w, r, status)
+}
+
+// refuse answers an attempt that the guard does not admit.
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, verdict guard.Verdict) {
+	p.lines.refusal(time.Now(), visitOf(r.Context()), r, verdict)
+	httpguard.Refuse(w, r, verdict)
+}
+
+// settled is told of every outcome.
+func (p *Proxy) settled(r *http.Request, permit *httpguard.Permit) {
+	p.lines.settlement(time.Now(), visitOf(r.Context()), r, permit)
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
+	"github.com/doorward/doorward/door"
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/outcome"
+)
+
+const serveHelp = `Serve passes requests on to an application and guards its doors. What to do comes
+from a file, or from flags:
+
+--door names a route to guard, as net/http.ServeMux patterns do: a method, maybe a
+host, and a path. All doors given by flags share one budget.
+
+--succeeded says what the application answers when a guess was right. There is no
+default, since most applications answer 200 or 302 to wrong guesses too:
+    302,303          one of these statuses; 2xx for all of a kind
+    cookie:NAME      a cookie that is set when the guess was right
+    location:PREFIX  a redirect that only a right guess gets
+    header           the application says it: Doorward-Outcome: succeeded
+What is named together must hold together: 302,cookie:session.
+
+Per network, five failures lock for a minute, doubling up to an hour, and twenty in a
+day for 30 seconds up to 15 minutes; wider networks have more. A file can say all
+this otherwise.
+
+Behind another proxy, name it with --trusted-proxy: else all callers are one.
+
+SIGTERM and SIGINT stop: no new requests, those that run may end. A second one ends
+the process at once, with exit code 1.`
+
+const serveExample = `  doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --succeeded 302
+  doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --door 'POST /reset' --succeeded cookie:session
+  doorward serve --upstream http://127.0.0.1:3000 --door / --basic-auth --succeeded 2xx,3xx --failed 401
+  doorward serve --config doorward.yaml`
+
+func newServe() *cobra.Command {
+	var fl config.Flags
+	var file string
+	cmd := &cobra.Command{
+		Use:     "serve (--config FILE | --upstream URL --door ROUTE --succeeded FORMS)",
+		Short:   "Guard the doors of an application",
+		Long:    serveHelp,
+		Example: serveExample,
+		Args:    exactly(),
+	}
+	cmd.DisableFlagsInUseLine = true
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&file, "config", "", "read everything from `FILE`")
+	f.StringVar(&fl.Upstream, "upstream", "", "the application: a `URL` with scheme, host and port")
+	f.StringArrayVar(&fl.Doors, "door", nil, "guard `ROUTE`, such as 'POST /login' (repeatable)")
+	f.StringVar(&fl.Succeeded, "succeeded", "", "what a right guess is answered with: `FORMS` as above")
+	f.StringVar(&fl.Failed, "failed", "", "`STATUSES` that are failures even if they look like successes")
+	f.BoolVar(&fl.BasicAuth, "basic-auth", false, "count only requests with Basic credentials")
+	f.BoolVar(&fl.IgnoreCase, "ignore-case", false, "the application ignores letter case in paths")
+	f.StringArrayVar(&fl.Exempt, "exempt", nil, "a `NETWORK` that is never limited (repeatable)")
+	f.StringArrayVar(&fl.Block, "block", nil, "a `NETWORK` that is refused at doors (repeatable)")
+	f.StringArrayVar(&fl.TrustedProxies, "trusted-proxy", nil, "a `NETWORK` of proxies in front of this one (repeatable)")
+	f.StringVar(&fl.ClientHeader, "client-header", "", "the `HEADER` these proxies write (default X-Forwarded-For)")
+	f.IntVar(&fl.Hops, "hops", 0, "`NUMBER` of proxies that every request passes, instead of --trusted-proxy")
+	f.StringVar(&fl.Listen, "listen", "", "`ADDRESS` to listen on (default "+config.DefaultListen+")")
+	f.StringVar(&fl.LogFormat, "log-format", "", "`FORMAT` of log lines: text or json (default text)")
+	f.StringVar(&fl.LogLevel, "log-level", "", "least `LEVEL` of log lines: debug, info, warn or error (default info)")
+	cmd.RunE = running(func(cmd *cobra.Command, _ []string) error {
+		c, err := load(cmd, file, fl)
+		if err != nil {
+			return err
+		}
+		return serve(cmd.Context(), c, cmd.ErrOrStderr())
+	})
+	return cmd
+}
+
+// withConfig are the flags that go with --config.
+var withConfig = map[string]bool{"config": true, "listen": true, "log-format": true, "log-level": true, "help": true}
+
+// load reads the file, or the flags if there is none.
+func load(cmd *cobra.Command, file string, fl config.Flags) (c config.Config, err error) {
+	if cmd.Flags().Changed("config") {
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if err == nil && !withConfig[f.Name] {
+				err = usageError{cmd.CommandPath(), "--" + f.Name + " cannot be used with --config: the file says it"}
+			}
+		})
+		if err != nil {
+			return c, err
+		}
+		return config.Load(file, fl.Overrides)
+	}
+	var missing []string
+	if fl.Upstream == "" {
+		missing = append(missing, "--upstream")
+	}
+	if len(fl.Doors) == 0 {
+		missing = append(missing, "--door")
+	}
+	switch {
+	case len(missing) == 2:
+		return c, usageError{cmd.CommandPath(), "--config, or --upstream and --door, must be given"}
+	case len(missing) == 1:
+		return c, usageError{cmd.CommandPath(), missing[0] + " is missing"}
+	}
+	return fl.Config()
+}
+
+// serve runs until a signal comes.
+func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
+	log := newLog(c.Log, stderr)
+	pc, err := assemble(c, log)
+	if err != nil {
+		return err
+	}
+	p, err := proxy.New(pc)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(ctx, log)
+	defer stop()
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	doors, rules := count(c)
+	log.Info("serving", "listen", ln.Addr().String(), "upstream", c.Upstream.String(), "doors", doors, "rules", rules)
+	for i, d := range c.Doors {
+		var names []string
+		for _, r := range pc.Doors[i].Guard.Rules() {
+			names = append(names, r.Name)
+		}
+		log.Info("guarding", "door", d.Name, "routes", strings.Join(d.Door.Routes, ", "), "rules", strings.Join(names, ", "))
+	}
+	for _, w := range c.Warnings() {
+		log.Warn(w)
+	}
+	if err := p.Serve(ctx, ln); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// assemble builds what the proxy is made of.
+func assemble(c config.Config, log *slog.Logger) (proxy.Config, error) {
+	pc := proxy.Config{
+		Upstream:          c.Upstream,
+		ClientsConfigured: c.ClientsConfigured,
+		Log:               log,
+		Timeouts:          proxy.Timeouts(c.Timeouts),
+		Limits:            proxy.Limits(c.Limits),
+	}
+	var err error
+	if pc.Clients, err = clientip.New(c.Clients); err != nil {
+		return pc, err
+	}
+	for _, d := range c.Doors {
+		built := proxy.Door{Name: d.Name, MaxBody: d.MaxBody}
+		if built.Match, err = door.New(d.Door); err != nil {
+			return pc, fmt.Errorf("door %q: %w", d.Name, err)
+		}
+		if built.Guard, err = guard.New(d.Guard); err != nil {
+			return pc, fmt.Errorf("door %q: %w", d.Name, err)
+		}
+		if built.Outcome, err = outcome.New(d.Outcome); err != nil {
+			return pc, fmt.Errorf("door %q: %w", d.Name, err)
+		}
+		pc.Doors = append(pc.Doors, built)
+	}
+	return pc, nil
+}
+
+func newLog(c config.Log, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.Level}
+	if c.JSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// untilSignal returns a context that ends with the first SIGTERM or SIGINT. The second
+// ends the process. Stop takes the signals' meaning back.
+func untilSignal(ctx context.Context, log *slog.Logger) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	go func() {
+		select {
+		case s := <-signals:
+			log.Info("stopping, once more to end at once", "signal", s.String())
+			cancel()
+		case <-ctx.Done():
+			return
+		}
+		s := <-signals
+		log.Warn("ended at once", "signal", s.String())
+		os.Exit(exitFailed)
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}
