@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -218,7 +219,7 @@ func (r Rule) complete() (Rule, error) {
 	case r.OnSuccess > Clear:
 		return r, fmt.Errorf("OnSuccess must be ByKey or Clear, got %d", r.OnSuccess)
 	case r.Lockout == nil:
-		return r, fmt.Errorf("Lockout must be set")
+		return r, errors.New("a rule needs a policy: Lockout must be set")
 	}
 	if r.Per != Network {
 		if r.V4 != 0 || r.V6 != 0 {

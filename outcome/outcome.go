@@ -215,7 +215,7 @@ func leadsTo(values []string, prefix string) bool {
 // isRoot reports whether prefix names a whole host.
 func isRoot(prefix string) bool {
 	if host, ok := absolute(prefix); ok {
-		return strings.IndexAny(strings.TrimSuffix(host, "/"), "/?#") < 0
+		return !strings.ContainsAny(strings.TrimSuffix(host, "/"), "/?#")
 	}
 	return prefix == "/"
 }

@@ -59,7 +59,10 @@ func TestFaults(t *testing.T) {
 		{"closes in the header", reads("HTTP/1.1 302 Found\r\nSet-Cookie: session=s\r\n"), "", "failed", 502},
 		{"resets in the header", answers("HTTP/1.1 302 Found\r\nSet-Cookie: session=s\r\n", rst), "", "failed", 502},
 		{"resets in the body", answers("HTTP/1.1 302 Found\r\nSet-Cookie: session=s\r\nContent-Length: 9\r\n\r\nabc", func(conn net.Conn, r *bufio.Reader) {
-			<-headSeen
+			select {
+			case <-headSeen:
+			case <-time.After(patience):
+			}
 			reset(conn)
 		}), "", "succeeded", 302},
 		{"stalls in the body", answers("HTTP/1.1 302 Found\r\nSet-Cookie: session=s\r\nContent-Length: 9\r\n\r\nabc", never), "", "succeeded", 302},
