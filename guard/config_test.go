@@ -31,7 +31,7 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{"no rules", guard.Config{}, "guard: Rules must not be empty"},
 		{"17 rules", rules(make([]guard.Rule, 17)...), "guard: Rules must be at most 16, got 17"},
-		{"no policy", rules(guard.Rule{}), "guard: rule 0: a rule needs a policy: Lockout must be set"},
+		{"no policy", rules(guard.Rule{}), "guard: rule 0: Lockout must be set"},
 		{"policy", rules(guard.Rule{Name: "a", Lockout: &lockout.Policy{}}), `guard: rule "a": lockout: FreeFailures must be 1 to 65535, got 0`},
 		{"per", rules(guard.Rule{Per: 99, Lockout: policy()}), "guard: rule 0: Per must be Network to Everyone, got 99"},
 		{"device", rules(guard.Rule{Per: guard.Device, Lockout: policy()}), "guard: rule 0: Per must not be Device"},
