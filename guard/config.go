@@ -217,8 +217,8 @@ func (r Rule) complete() (Rule, error) {
 		return r, fmt.Errorf("Action must not be StepUp: stepping up is not supported")
 	case r.OnSuccess > Clear:
 		return r, fmt.Errorf("OnSuccess must be ByKey or Clear, got %d", r.OnSuccess)
+	case r.Lockout == nil:
 		return r, fmt.Errorf("%s must be set", "Lockout")
-		return r, errors.New("a rule needs a policy: Lockout must be set")
 	}
 	if r.Per != Network {
 		if r.V4 != 0 || r.V6 != 0 {

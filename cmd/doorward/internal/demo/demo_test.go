@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -171,6 +172,31 @@ func TestRunErrors(t *testing.T) {
 	err := Run(context.Background(), io.Discard, taken)
 	if err == nil || !strings.HasPrefix(err.Error(), "demo: listen tcp "+taken+": ") {
 		t.Errorf("address in use: %v", err)
+	}
+}
+
+// TestPrinter: what a flood left out is said, and counted.
+func TestPrinter(t *testing.T) {
+	var out bytes.Buffer
+	p := &printer{out: &out}
+	log := slog.New(p)
+	refused := []any{"door", "login", "rule", "burst", "reason", "locked", "retry_after", 60, "client", "127.0.0.1"}
+	log.Info("refused", refused...)
+	log.Info("refused", append(refused, "suppressed", uint64(3))...)
+	log.Info("refused", "suppressed", uint64(4))
+	log.Error("upstream failed", "error", "gone\n")
+	if n := p.refusals(); n != 9 {
+		t.Errorf("%d refusals, want 9", n)
+	}
+	got := regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(out.String(), "T")
+	want := `  T  refused    127.0.0.1: rule burst, locked, try again in 60 s
+  T  and 3 more "refused"
+  T  refused    127.0.0.1: rule burst, locked, try again in 60 s
+  T  and 4 more "refused"
+  T  upstream failed error="gone\n"
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
