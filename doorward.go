@@ -18,14 +18,6 @@ import (
 	"time"
 )
 
-// DefaultCapacity is how many keys a policy tells apart when its Capacity is 0:
-// at most 64 bytes each, so about 4 MiB.
-const DefaultCapacity = 65_536
-
-// DefaultInFlight is how many reservations a policy holds at once when its
-// InFlight is 0: 32 bytes each, so 2 MiB.
-const DefaultInFlight = 65_536
-
 // Decision is the answer to one attempt. The zero Decision refuses.
 type Decision struct {
 	// Allowed says whether the attempt may be made.

@@ -49,10 +49,10 @@ func newModel(p lockout.Policy) *model {
 		p.Lease = min(time.Minute, p.Window)
 	}
 	if p.Capacity == 0 {
-		p.Capacity = doorward.DefaultCapacity
+		p.Capacity = lockout.DefaultCapacity
 	}
 	if p.InFlight == 0 {
-		p.InFlight = doorward.DefaultInFlight
+		p.InFlight = lockout.DefaultInFlight
 	}
 	m := &model{rules: rules(p), capacity: p.Capacity, inFlight: p.InFlight}
 	m.Clear()

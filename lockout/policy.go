@@ -10,6 +10,13 @@ import (
 	"github.com/doorward/doorward/internal/table"
 )
 
+// What a zero field of Policy stands for: keys told apart, 4 MiB in all, and
+// reservations pending at once, 2 MiB in all.
+const (
+	DefaultCapacity = 65_536
+	DefaultInFlight = 65_536
+)
+
 // OnSuccess says what a right attempt does to the failures before it.
 type OnSuccess uint8
 
@@ -46,10 +53,10 @@ type Policy struct {
 	// failure: at most Window. 0 is a minute or Window, whichever is shorter.
 	Lease time.Duration
 	// Capacity is how many keys are told apart, at 64 bytes each. 0 is
-	// doorward.DefaultCapacity.
+	// DefaultCapacity.
 	Capacity int
 	// InFlight is how many reservations may be pending at once, at 32 bytes each.
-	// 0 is doorward.DefaultInFlight.
+	// 0 is DefaultInFlight.
 	InFlight int
 }
 
@@ -71,10 +78,10 @@ func (p Policy) WithDefaults() Policy {
 		p.Lease = min(time.Minute, p.Window)
 	}
 	if p.Capacity == 0 {
-		p.Capacity = doorward.DefaultCapacity
+		p.Capacity = DefaultCapacity
 	}
 	if p.InFlight == 0 {
-		p.InFlight = doorward.DefaultInFlight
+		p.InFlight = DefaultInFlight
 	}
 	return p
 }
