@@ -141,7 +141,9 @@ func tool(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, need(t, program), args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, need(t, program), args...)
+	cmd.Dir = t.TempDir() // hydra leaves files behind
+	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		t.Fatalf("%s %s did not end within two minutes\n%s", program, strings.Join(args, " "), out)
 	}

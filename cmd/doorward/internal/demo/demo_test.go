@@ -152,6 +152,12 @@ func TestSession(t *testing.T) {
 // TestForged: a session cookie that was never issued opens nothing.
 func TestForged(t *testing.T) {
 	_, base, _ := start(t)
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := c.PostForm(base+"/login", url.Values{"username": {"alice"}, "password": {"secret"}})
+	if err != nil || len(res.Cookies()) != 1 {
+		t.Fatalf("no session: %v", err)
+	}
+	res.Body.Close()
 	for _, value := range []string{"", "x", "AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
 		req, _ := http.NewRequest("GET", base+"/account", nil)
 		req.AddCookie(&http.Cookie{Name: "session", Value: value})

@@ -26,8 +26,7 @@ func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		running.RLock()
 		defer running.RUnlock()
-		defer tunnels.remove(r)
-		p.ServeHTTP(w, r)
+		tunnels.serve(w, r, p)
 	})
 	s := &http.Server{
 		Handler:                      handler,
@@ -58,8 +57,10 @@ func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 		case <-summary.C:
 			p.lines.flush()
 		case <-ctx.Done():
-			defer func() { running.Lock(); running.Unlock() }() // wait until they have ended
-			return p.stop(s, func() { cut(); tunnels.close() })
+			err := p.stop(s, func() { cut(); tunnels.close() })
+			running.Lock() // when they have ended
+			defer running.Unlock()
+			return err
 		}
 	}
 }
@@ -107,11 +108,15 @@ func (t *tunnels) watch(conn net.Conn, state http.ConnState) {
 	t.open[conn] = true
 }
 
-func (t *tunnels) remove(r *http.Request) {
-	conn, _ := r.Context().Value(connKey{}).(net.Conn)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.open, conn)
+// serve lets next handle r, whose connection has ended then if it was given away.
+func (t *tunnels) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	defer func() {
+		conn, _ := r.Context().Value(connKey{}).(net.Conn)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.open, conn)
+	}()
+	next.ServeHTTP(w, r)
 }
 
 func (t *tunnels) close() {
