@@ -171,11 +171,14 @@ type stepper struct {
 
 func newStepper(p Policy) *stepper { return &stepper{newRules(p), p} }
 
-func (r *stepper) Judge(s packed, pending int, now int64) table.Answer {
-	return r.judge(s.unpack(), int64(pending), now)
+func (r *stepper) Judge(s packed, p table.Pending, now int64) table.Answer {
+	return r.judge(s.unpack(), int64(p.Own), now)
 }
 
-func (r *stepper) Step(s packed, e table.Event, now int64) packed {
+func (r *stepper) Step(s packed, e table.Event, _, now int64) packed {
+	if e == table.Reserved {
+		return s // in flight is not failed
+	}
 	return pack(r.settled(s.unpack(), doorward.Outcome(e), now))
 }
 

@@ -29,6 +29,11 @@ func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
 	return decision(l.table.Attempt(key(k), now))
 }
 
+// Try judges an attempt on k by f and stores the state that f returns if it allows.
+func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s S, n table.Pending, at int64) (S, table.Answer)) doorward.Decision {
+	return decision(l.table.Try(key(k), now, f))
+}
+
 // Check answers as Attempt would and charges nothing.
 func (l Limiter[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
 	return decision(l.table.Check(key(k), now))

@@ -6,32 +6,47 @@ import "math"
 // node has four children: half as many levels as with two, and the children stand
 // side by side in memory. The entry knows its place by its link.
 type heap struct {
-	at    []int64
 	entry []uint32
+	at    []int64 // the times beside them; nil where entries are large: then they are asked
 }
+
+// smallEntry is how large an entry may be, in bytes, for the times to fit beside it
+// within 64 bytes a key.
+const smallEntry = 48
 
 // notInOrder is the link of an entry that has no place in the heap.
 const notInOrder = math.MaxUint32
 
 const arity = 4
 
-func newHeap(capacity int) heap {
-	return heap{at: make([]int64, 0, capacity), entry: make([]uint32, 0, capacity)}
+func newHeap(capacity int, small bool) heap {
+	h := heap{entry: make([]uint32, 0, capacity)}
+	if small {
+		h.at = make([]int64, capacity)
+	}
+	return h
 }
 
-func (h *heap) capacity() int { return cap(h.at) }
+func (h *heap) capacity() int { return cap(h.entry) }
 
-func (h *heap) reset() { h.at, h.entry = h.at[:0], h.entry[:0] }
+func (h *heap) reset() { h.entry = h.entry[:0] }
 
-// due reports whether an entry is forgotten at the time at.
-func (h *heap) due(at int64) bool { return len(h.at) > 0 && h.at[0] <= at }
+// due reports whether an entry in order is forgotten at the time at.
+func (t *Table[S]) due(at int64) bool { return len(t.order.entry) > 0 && t.when(0) <= at }
 
-// setOrder gives entry i the place that at calls for.
+// when returns the time of the entry at a place.
+func (t *Table[S]) when(pos int) int64 {
+	if t.order.at != nil {
+		return t.order.at[pos]
+	}
+	return t.policy.Forget(t.entries[t.order.entry[pos]].state)
+}
+
+// setOrder gives entry i, whose state is stored, the place that at calls for.
 func (t *Table[S]) setOrder(i uint32, at int64) {
 	pos := int(t.entries[i].link)
 	if t.entries[i].link == notInOrder {
-		pos = len(t.order.at)
-		t.order.at = append(t.order.at, at)
+		pos = len(t.order.entry)
 		t.order.entry = append(t.order.entry, i)
 	}
 	t.place(pos, at, i)
@@ -44,10 +59,10 @@ func (t *Table[S]) leaveOrder(i uint32) {
 	if i < firstOwn || e.link == notInOrder {
 		return
 	}
-	pos, last := int(e.link), len(t.order.at)-1
+	pos, last := int(e.link), len(t.order.entry)-1
 	e.link = notInOrder
-	at, moved := t.order.at[last], t.order.entry[last]
-	t.order.at, t.order.entry = t.order.at[:last], t.order.entry[:last]
+	at, moved := t.when(last), t.order.entry[last]
+	t.order.entry = t.order.entry[:last]
 	if pos < last {
 		t.place(pos, at, moved)
 		t.sift(pos)
@@ -55,12 +70,15 @@ func (t *Table[S]) leaveOrder(i uint32) {
 }
 
 func (t *Table[S]) place(pos int, at int64, i uint32) {
-	t.order.at[pos], t.order.entry[pos] = at, i
+	t.order.entry[pos] = i
+	if t.order.at != nil {
+		t.order.at[pos] = at
+	}
 	t.entries[i].link = uint32(pos)
 }
 
 func (t *Table[S]) sift(pos int) {
-	if pos > 0 && t.order.at[pos] < t.order.at[(pos-1)/arity] {
+	if pos > 0 && t.when(pos) < t.when((pos-1)/arity) {
 		t.siftUp(pos)
 	} else {
 		t.siftDown(pos)
@@ -68,35 +86,36 @@ func (t *Table[S]) sift(pos int) {
 }
 
 func (t *Table[S]) siftUp(pos int) {
-	at, i := t.order.at[pos], t.order.entry[pos]
+	at, i := t.when(pos), t.order.entry[pos]
 	for pos > 0 {
 		parent := (pos - 1) / arity
-		if t.order.at[parent] <= at {
+		above := t.when(parent)
+		if above <= at {
 			break
 		}
-		t.place(pos, t.order.at[parent], t.order.entry[parent])
+		t.place(pos, above, t.order.entry[parent])
 		pos = parent
 	}
 	t.place(pos, at, i)
 }
 
 func (t *Table[S]) siftDown(pos int) {
-	at, i := t.order.at[pos], t.order.entry[pos]
+	at, i := t.when(pos), t.order.entry[pos]
 	for {
 		first := arity*pos + 1
-		if first >= len(t.order.at) {
+		if first >= len(t.order.entry) {
 			break
 		}
-		least := first
-		for c := first + 1; c < min(first+arity, len(t.order.at)); c++ {
-			if t.order.at[c] < t.order.at[least] {
-				least = c
+		least, below := first, t.when(first)
+		for c := first + 1; c < min(first+arity, len(t.order.entry)); c++ {
+			if w := t.when(c); w < below {
+				least, below = c, w
 			}
 		}
-		if t.order.at[least] >= at {
+		if below >= at {
 			break
 		}
-		t.place(pos, t.order.at[least], t.order.entry[least])
+		t.place(pos, below, t.order.entry[least])
 		pos = least
 	}
 	t.place(pos, at, i)

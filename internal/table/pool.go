@@ -18,6 +18,7 @@ type pool struct {
 	unused         uint32 // first slot that was never used
 	free           uint32 // first of the slots given back, linked by next
 	oldest, newest uint32
+	n              int // reservations pending
 	id             uint32
 	nonce          uint64 // makes the tickets of each table its own
 }
@@ -31,7 +32,7 @@ func (p *pool) reset() {
 	for i := uint32(1); i < p.unused; i++ {
 		p.slots[i].end = -1
 	}
-	p.unused, p.free, p.oldest, p.newest = 1, 0, 0, 0
+	p.unused, p.free, p.oldest, p.newest, p.n = 1, 0, 0, 0, 0
 }
 
 func (p *pool) full() bool { return p.free == 0 && int(p.unused) == len(p.slots) }
@@ -50,6 +51,7 @@ func (p *pool) add(entry uint32, end int64) uint32 {
 		p.unused++
 	}
 	p.id++
+	p.n++
 	p.slots[r] = reservation{end: end, id: p.id, entry: entry, older: p.newest}
 	if p.newest != 0 {
 		p.slots[p.newest].newer = r
@@ -73,6 +75,7 @@ func (p *pool) remove(r uint32) {
 	} else {
 		p.newest = s.older
 	}
+	p.n--
 	s.end, s.next = -1, p.free
 	p.free = r
 }

@@ -18,26 +18,37 @@ import (
 	"math/bits"
 	"sync"
 	"time"
+	"unsafe"
 )
 
-// A Policy says what a state means. Its methods are pure. The zero S is the state
-// of a key that nothing is known of. Times are nanoseconds of the table's clock.
+// A Policy says what a state means. The zero S is the state of a key that nothing is
+// known of. Times are nanoseconds of the table's clock. The table calls all methods
+// under its lock, with times that never go back: a policy may keep a count of its own
+// that all keys share.
 type Policy[S any] interface {
-	// Judge answers an attempt on a key in state s that has pending reservations in
-	// flight. Of a Busy answer the table fills in Wait.
-	Judge(s S, pending int, now int64) Answer
-	// Step returns the state after one allowed attempt ended as e.
-	Step(s S, e Event, now int64) S
+	// Judge answers an attempt on a key in state s. Of a Busy answer the table fills
+	// in Wait.
+	Judge(s S, p Pending, now int64) Answer
+	// Step returns the state after e, which happens now to an attempt that began
+	// then: it is reserved, or ends.
+	Step(s S, e Event, began, now int64) S
 	// Forget returns when s means nothing any more, 0 if it means nothing now.
 	Forget(s S) int64
 }
 
-// An Event is how an attempt ended. Which there are is the policy's business, but for
-// Failed.
+// Pending counts reservations in flight.
+type Pending struct{ Own, All int } // of the key, and of all keys
+
+// An Event is what happens to an attempt. How it may end is the policy's business,
+// but for Failed.
 type Event uint8
 
-// Failed is how an attempt ends that is charged at once, or whose lease ends.
-const Failed Event = 0
+const (
+	// Failed is how an attempt ends that is charged at once, or whose lease ends.
+	Failed Event = 0
+	// Reserved is the beginning of an attempt that ends later.
+	Reserved Event = 255
+)
 
 // An Answer is the answer to one attempt. The zero Answer refuses.
 type Answer struct {
@@ -120,7 +131,7 @@ func New[S any](p Policy[S], c Config) *Table[S] {
 		buckets: make([]uint32, c.Capacity-c.Capacity/8),
 		entries: make([]entry[S], firstOwn+c.Capacity),
 		unused:  firstOwn,
-		order:   newHeap(c.Capacity),
+		order:   newHeap(c.Capacity, unsafe.Sizeof(entry[S]{}) <= smallEntry),
 		pool:    newPool(c.InFlight),
 	}
 }
@@ -135,7 +146,23 @@ func (t *Table[S]) Attempt(k Key, now time.Time) Answer {
 	i, s := t.find(&k, hash, at)
 	a := t.judge(i, s, at)
 	if a.Allowed {
-		t.put(t.claim(i, &k, hash), t.policy.Step(s, Failed, at), at)
+		t.put(t.claim(i, &k, hash), t.policy.Step(s, Failed, at, at), at)
+	}
+	return a
+}
+
+// Try answers an attempt on k by f of the policy, the state, what is pending and the
+// time, and stores the state that f returns if it allows.
+func (t *Table[S]) Try(k Key, now time.Time, f func(p Policy[S], s S, n Pending, at int64) (S, Answer)) Answer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.tick(now)
+	hash := t.hash(&k.Bytes)
+	i, s := t.find(&k, hash, at)
+	s, a := f(t.policy, s, t.pendingOf(i), at)
+	a = t.finish(i, a, at)
+	if a.Allowed {
+		t.put(t.claim(i, &k, hash), s, at)
 	}
 	return a
 }
@@ -166,10 +193,10 @@ func (t *Table[S]) Reserve(k Key, now time.Time) (Answer, Ticket) {
 	}
 	i = t.claim(i, &k, hash)
 	e := &t.entries[i]
-	e.state = s
 	if e.pending == 0 {
 		t.leaveOrder(i)
 	}
+	e.state = t.policy.Step(s, Reserved, at, at)
 	// Leases end in the order they began, also when a reload made them shorter.
 	end := max(Add(at, t.lease), t.pool.lastEnd())
 	r := t.pool.add(i, end)
@@ -249,7 +276,7 @@ func (t *Table[S]) Reload(p Policy[S], lease time.Duration) {
 	defer t.mu.Unlock()
 	t.policy, t.lease = p, int64(lease)
 	for pos, i := range t.order.entry {
-		t.order.at[pos] = p.Forget(t.entries[i].state)
+		t.place(pos, p.Forget(t.entries[i].state), i)
 	}
 	for pos := len(t.order.entry) - 1; pos >= 0; pos-- {
 		t.siftDown(pos)
@@ -293,9 +320,9 @@ func (t *Table[S]) tick(now time.Time) int64 {
 // end settles reservation r as e at the time at.
 func (t *Table[S]) end(r uint32, e Event, at int64) {
 	i := t.pool.slots[r].entry
-	s := t.state(i, at)
+	s, began := t.state(i, at), t.pool.slots[r].end-t.lease
 	t.release(r)
-	t.put(i, t.policy.Step(s, e, at), at)
+	t.put(i, t.policy.Step(s, e, began, at), at)
 }
 
 // release gives reservation r back to the pool. An entry whose last one it was is
@@ -312,7 +339,7 @@ func (t *Table[S]) release(r uint32) {
 func (t *Table[S]) find(k *Key, hash uint64, at int64) (uint32, S) {
 	i := t.lookup(k, hash)
 	if i == vacant {
-		if k.Reserved != 0 || t.own < t.order.capacity() || t.order.due(at) {
+		if k.Reserved != 0 || t.own < t.order.capacity() || t.due(at) {
 			var zero S
 			return vacant, zero
 		}
@@ -348,14 +375,26 @@ func (t *Table[S]) state(i uint32, at int64) S {
 }
 
 func (t *Table[S]) judge(i uint32, s S, at int64) Answer {
-	pending := 0
+	return t.finish(i, t.policy.Judge(s, t.pendingOf(i), at), at)
+}
+
+func (t *Table[S]) pendingOf(i uint32) Pending {
+	n := Pending{All: t.pool.n}
 	if i != vacant {
-		pending = int(t.entries[i].pending)
+		n.Own = int(t.entries[i].pending)
 	}
-	a := t.policy.Judge(s, pending, at)
+	return n
+}
+
+// finish fills in what the table knows of an answer for entry i.
+func (t *Table[S]) finish(i uint32, a Answer, at int64) Answer {
 	a.Overflow = i == overflow
 	if a.Busy {
-		a.Wait = t.busy(t.entries[i].link, at)
+		first := t.pool.oldest // busy with others' keys
+		if i != vacant && t.entries[i].pending > 0 {
+			first = t.entries[i].link
+		}
+		a.Wait = t.busy(first, at)
 	}
 	return a
 }
