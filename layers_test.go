@@ -24,8 +24,11 @@ var layers = map[string]int{
 	"internal/limiter": 1,
 	"clientip":         1,
 	"door":             1,
+	"device":           1,
 	"outcome":          1,
 	"lockout":          2,
+	"throttle":         2,
+	"window":           2,
 	"guard":            3,
 	"httpguard":        5,
 }

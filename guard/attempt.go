@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -25,23 +26,28 @@ func (g *Guard) Attempt(r Request, now time.Time) Permit {
 	if g.settledByList(&p) {
 		return p
 	}
+	known := g.known(&r, now)
 	var seats seats
-	if p.Verdict, p.charged = g.judge(&r, &seats, now); !p.Allowed {
+	if p.Verdict, p.charged = g.judge(&r, known, &seats, now); !p.Allowed {
 		p.charged = 0
 		return p
 	}
-	b := newBallot()
-	b.shadow = p.Shadow
+	b := newBallot(known)
+	b.shadow, b.stepUp = p.Shadow, p.StepUp
+	apart := false // whether some rule that is given back to does not count this attempt
 	for i := range g.rules {
+		rule := &g.rules[i]
 		if p.charged&(1<<i) == 0 {
+			apart = apart || rule.isGiven() && (seats[i].limiter != nil || rule.Per != Network)
 			continue
 		}
 		var d doorward.Decision
-		d, p.tickets[i] = seats[i].limiter.Reserve(seats[i].key, now)
+		d, p.tickets[i] = rule.reserve(seats[i].limiter, seats[i].key, apart, now)
 		if !d.Allowed {
 			p.charged &^= 1 << i
 		}
-		if b.count(&g.rules[i], d); b.refused {
+		apart = apart || rule.isGiven() && (!d.Allowed || d.Overflow)
+		if b.count(rule, d); b.refused {
 			break
 		}
 	}
@@ -58,20 +64,51 @@ func (g *Guard) Attempt(r Request, now time.Time) Permit {
 	return p
 }
 
+// isGiven reports whether r is given back what a success clears on a pair.
+func (r *rule) isGiven() bool { return r.Lockout != nil && !r.clears() }
+
+// reserve charges a pair apart if other rules do not count the attempt: what they did
+// not count must not be given back to them.
+func (r *rule) reserve(l limiter, k doorward.Key, apart bool, now time.Time) (doorward.Decision, doorward.Ticket) {
+	if l, ok := l.(*lockout.Limiter); ok && apart && r.Per == Pair {
+		return l.ReserveApart(k, now)
+	}
+	return l.Reserve(k, now)
+}
+
+// known reports whether the request comes from a device that has a budget of its own.
+// One that would be charged to the overflow entry is a stranger: there all devices
+// without an entry are one.
+func (g *Guard) known(r *Request, now time.Time) bool {
+	if r.Device == (doorward.Key{}) {
+		return false
+	}
+	known := false
+	for i := range g.rules {
+		if rule := &g.rules[i]; rule.Per == Device {
+			if rule.tables[0].Check(r.Device, now).Overflow {
+				return false
+			}
+			known = true
+		}
+	}
+	return known
+}
+
 // seats are where the rules charge a request, by place in Guard.rules.
 type seats [MaxRules]struct {
 	key     doorward.Key
-	limiter *lockout.Limiter
+	limiter limiter
 }
 
 // judge asks every rule that applies to r, fills in its seat, and returns the places
 // of those that allow.
-func (g *Guard) judge(r *Request, seats *seats, now time.Time) (v Verdict, allow uint16) {
+func (g *Guard) judge(r *Request, known bool, seats *seats, now time.Time) (v Verdict, allow uint16) {
 	family := familyOf(r.Addr)
-	b := newBallot()
+	b := newBallot(known)
 	for i := range g.rules {
 		rule := &g.rules[i]
-		key, f, applies := rule.charge(r, family)
+		key, f, applies := rule.charge(r, family, known)
 		if !applies {
 			continue
 		}
@@ -95,7 +132,7 @@ func (g *Guard) Check(r Request, now time.Time) Verdict {
 		return Verdict{Decision: doorward.Decision{Allowed: true}}
 	}
 	var seats seats
-	v, _ := g.judge(&r, &seats, now)
+	v, _ := g.judge(&r, g.known(&r, now), &seats, now)
 	return v
 }
 
@@ -110,12 +147,22 @@ func (g *Guard) AttemptContext(ctx context.Context, r Request, now time.Time) (P
 	if g.settledByList(&p) {
 		return p, nil
 	}
-	charges, places := g.charges(&r, now)
-	if err := g.config.Store.Reserve(ctx, charges); err != nil {
+	known := r.Device != (doorward.Key{}) && slices.ContainsFunc(g.rules, func(r rule) bool { return r.Per == Device })
+	charges, places := g.charges(&r, known, now)
+	err := g.config.Store.Reserve(ctx, charges)
+	if err == nil && known && overflows(charges) {
+		// The device has no entry of its own: once more, as a stranger.
+		if err = g.takeBack(ctx, charges); err == nil {
+			known = false
+			charges, places = g.charges(&r, known, now)
+			err = g.config.Store.Reserve(ctx, charges)
+		}
+	}
+	if err != nil {
 		p.Verdict = Verdict{Decision: doorward.Decision{Reason: doorward.Unavailable}}
 		return p, fmt.Errorf("guard: store cannot decide: %w", err)
 	}
-	b := newBallot()
+	b := newBallot(known)
 	for n, c := range charges {
 		if b.count(&g.rules[places[n]], c.Decision) {
 			p.charged |= 1 << places[n]
@@ -129,16 +176,36 @@ func (g *Guard) AttemptContext(ctx context.Context, r Request, now time.Time) (P
 }
 
 // charges lists what a request is charged to and the place of each rule in g.rules.
-func (g *Guard) charges(r *Request, now time.Time) (charges []Charge, places []int) {
+func (g *Guard) charges(r *Request, known bool, now time.Time) (charges []Charge, places []int) {
 	family := familyOf(r.Addr)
 	for i := range g.rules {
 		rule := &g.rules[i]
-		if key, _, applies := rule.charge(r, family); applies {
-			charges = append(charges, Charge{Rule: &rule.Rule, Key: key, Now: now})
+		if key, _, applies := rule.charge(r, family, known); applies {
+			charges = append(charges, Charge{
+				Rule: &rule.Rule, Key: key, Now: now, MayRefuse: rule.Action == Refuse,
+				Given: rule.isGiven(), Known: known && rule.sparesKnown(), Apart: known && rule.Per == Pair,
+			})
 			places = append(places, i)
 		}
 	}
 	return charges, places
+}
+
+// overflows reports whether a device would be charged to an overflow entry.
+func overflows(charges []Charge) bool {
+	return slices.ContainsFunc(charges, func(c Charge) bool { return c.Rule.Per == Device && c.Decision.Overflow })
+}
+
+// takeBack voids what was reserved.
+func (g *Guard) takeBack(ctx context.Context, charges []Charge) error {
+	charges = slices.DeleteFunc(charges, func(c Charge) bool { return c.Ticket == doorward.Ticket{} })
+	for i := range charges {
+		charges[i].Outcome = doorward.Void
+	}
+	if len(charges) == 0 {
+		return nil
+	}
+	return g.config.Store.Settle(ctx, charges)
 }
 
 // settledByList answers for blocked and exempt networks.
@@ -146,11 +213,12 @@ func (g *Guard) settledByList(p *Permit) bool {
 	if len(g.config.Blocked)+len(g.config.Exempt) == 0 {
 		return false
 	}
-	addr := p.request.Addr.Unmap().WithZone("")
+	sent := p.request.Addr.Unmap().WithZone("")
+	addr := sent
 	if k := doorward.KeyFromAddr(addr); k.Prefix().Addr().Is4() && !addr.Is4() {
 		addr = k.Prefix().Addr() // embedded by NAT64
 	}
-	if within(g.config.Blocked, addr) {
+	if within(g.config.Blocked, addr) || within(g.config.Blocked, sent) {
 		p.Verdict = Verdict{Decision: doorward.Decision{Reason: doorward.Blocked}}
 		return true
 	}
@@ -192,46 +260,50 @@ func familyOf(addr netip.Addr) family {
 
 // charge returns the key that r charges and the table it is in, or that r does not
 // apply to the request.
-func (r *rule) charge(q *Request, f family) (key doorward.Key, table int, applies bool) {
-	switch r.Per {
-	case Network:
+func (r *rule) charge(q *Request, f family, known bool) (key doorward.Key, table int, applies bool) {
+	switch {
+	case r.Per == Network:
 		switch {
+		case f == familyUnknown && r.V4 < 0:
+			return key, 1, true
 		case f == familyUnknown:
-			if r.V4 < 0 {
-				return doorward.Key{}, 1, true
-			}
-			return doorward.Key{}, 0, true
+			return key, 0, true
 		case f == family4 && r.V4 < 0, f == family6 && r.V6 < 0:
 			return key, 0, false
 		}
 		return doorward.KeyFromPrefix(q.Addr, max(r.V4, 1), max(r.V6, 1)), int(f), true
-	case Subject:
+	case r.Per == Subject && !known:
 		key = q.Subject
-	case Challenge:
+	case r.Per == Challenge:
 		key = q.Challenge
-	case Pair:
-		if q.Subject != (doorward.Key{}) {
-			key = doorward.KeyFromPair(q.Subject, doorward.KeyFromAddr(q.Addr))
-		}
-	case Everyone:
+	case r.Per == Pair && q.Subject != doorward.Key{}:
+		key = doorward.KeyFromPair(q.Subject, doorward.KeyFromAddr(q.Addr))
+	case r.Per == Device && known:
+		key = q.Device
+	case r.Per == Everyone:
 		key = doorward.KeyForEveryone()
 	}
 	return key, 0, key != doorward.Key{}
 }
 
+// sparesKnown reports whether the overflow entry of r does not refuse known devices.
+func (r *rule) sparesKnown() bool { return r.Per == Network || r.Per == Pair }
+
 // A ballot collects what the rules say.
 type ballot struct {
+	known   bool
 	refused bool
 	worst   doorward.Decision // the refusal with the longest wait
 	by      *rule
 	rest    int // the least Remaining of those that allow
 	over    bool
+	stepUp  bool
 	shadow  uint16
 }
 
 const unlimited = int(^uint(0) >> 1)
 
-func newBallot() ballot { return ballot{rest: unlimited} }
+func newBallot(known bool) ballot { return ballot{rest: unlimited, known: known} }
 
 // count takes the decision of r and reports whether r is to be charged.
 func (b *ballot) count(r *rule, d doorward.Decision) bool {
@@ -243,6 +315,10 @@ func (b *ballot) count(r *rule, d doorward.Decision) bool {
 	case d.Allowed:
 		b.rest = min(b.rest, d.Remaining)
 		b.over = b.over || d.Overflow
+	case r.Action == StepUp:
+		b.stepUp = true
+	case b.known && d.Overflow && r.sparesKnown():
+		// Strangers filled the table: a known device does not wait for them.
 	case !b.refused || d.RetryAfter > b.worst.RetryAfter:
 		b.refused, b.worst, b.by = true, d, r
 	}
@@ -257,6 +333,6 @@ func (b *ballot) verdict() Verdict {
 	}
 	return Verdict{
 		Decision: doorward.Decision{Allowed: true, Remaining: b.rest, Overflow: b.over},
-		Shadow:   b.shadow,
+		StepUp:   b.stepUp, Shadow: b.shadow,
 	}
 }

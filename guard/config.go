@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/lockout"
+	"github.com/doorward/doorward/throttle"
+	"github.com/doorward/doorward/window"
 )
 
 // MaxRules is how many rules a guard may have.
@@ -43,10 +45,16 @@ type Rule struct {
 	Action Action
 	// OnSuccess says what a success does to the failures before it.
 	OnSuccess OnSuccess
-	// Lockout is the policy. Its OnSuccess is ignored: Per and OnSuccess above decide.
-	// Its Lease must be the same in all rules of a guard; 0 takes what the others
-	// have, or a minute or the shortest Window.
+	// Exactly one of these is the policy.
+	//
+	// Of a lockout the OnSuccess is ignored: Per and OnSuccess above decide. Its Lease
+	// must be the same in all rules of a guard; 0 takes what the others have, or a
+	// minute or the shortest Window.
 	Lockout *lockout.Policy
+	// A throttle on networks also is the ceiling for everyone: both families share it.
+	Throttle *throttle.Policy
+	// A window keeps every charge: it bounds work, not guesses.
+	Window *window.Policy
 }
 
 // Per says what a rule charges.
@@ -126,7 +134,18 @@ func (r Rule) wide() bool {
 
 // clears reports whether a success clears what r counted.
 func (r Rule) clears() bool {
+	switch {
+	case r.Window != nil:
+		return false
+	case r.Throttle != nil:
+		return r.Per == Pair
+	}
 	return r.Per == Pair || r.Per == Challenge || r.Per == Device || r.OnSuccess == Clear
+}
+
+// sameKind reports whether r and o have the same kind of policy.
+func (r Rule) sameKind(o Rule) bool {
+	return (r.Lockout != nil) == (o.Lockout != nil) && (r.Throttle != nil) == (o.Throttle != nil)
 }
 
 // ParsePer reads what a rule charges from its word, as configuration files have it:
@@ -179,11 +198,11 @@ func (c Config) complete() (Config, error) {
 	if err := shareLease(rules); err != nil {
 		return c, err
 	}
-	for _, r := range rules {
-		if err := r.Lockout.Validate(); err != nil {
+	for i, r := range rules {
+		if err := r.validate(); err != nil {
 			return c, fmt.Errorf("guard: rule %q: %w", r.Name, err)
 		}
-		*r.Lockout = r.Lockout.WithDefaults()
+		rules[i] = r.withDefaults()
 	}
 	var err error
 	if c.Exempt, err = networks("Exempt", c.Exempt); err != nil {
@@ -209,16 +228,16 @@ func (r Rule) complete() (Rule, error) {
 	switch {
 	case r.Per > Everyone:
 		return r, fmt.Errorf("Per must be Network to Everyone, got %d", r.Per)
-	case r.Per == Device:
-		return r, fmt.Errorf("Per must not be Device: known devices are not supported")
 	case r.Action > Shadow:
 		return r, fmt.Errorf("Action must be Refuse, StepUp or Shadow, got %d", r.Action)
-	case r.Action == StepUp:
-		return r, fmt.Errorf("Action must not be StepUp: stepping up is not supported")
+	case r.Action == StepUp && r.Per != Subject:
+		return r, fmt.Errorf("Action must not be StepUp unless Per is Subject")
 	case r.OnSuccess > Clear:
 		return r, fmt.Errorf("OnSuccess must be ByKey or Clear, got %d", r.OnSuccess)
-	case r.Lockout == nil:
-		return r, fmt.Errorf("%s must be set", "Lockout")
+	case r.policies() != 1:
+		return r, fmt.Errorf("exactly one of Lockout, Throttle and Window must be set, got %d", r.policies())
+	case r.Throttle != nil && r.Per == Everyone:
+		return r, fmt.Errorf("Per must not be Everyone for a throttle: its Global is the ceiling for everyone, with Per Network")
 	}
 	if r.Per != Network {
 		if r.V4 != 0 || r.V6 != 0 {
@@ -240,15 +259,22 @@ func (r Rule) complete() (Rule, error) {
 			return r, fmt.Errorf("V4 and V6 must not both be -1")
 		}
 	}
-	if r.OnSuccess == Clear && (r.Per == Subject || r.Per == Everyone || r.wide()) {
-		return r, fmt.Errorf("OnSuccess must not be Clear for a key that many share")
+	if r.OnSuccess == Clear {
+		switch {
+		case r.Per == Subject || r.Per == Everyone || r.wide():
+			return r, fmt.Errorf("OnSuccess must not be Clear for a key that many share")
+		case r.Lockout == nil:
+			return r, fmt.Errorf("OnSuccess must not be Clear unless the policy is a lockout")
+		}
 	}
-	p := *r.Lockout
-	p.OnSuccess = lockout.TakeBack
-	if r.clears() {
-		p.OnSuccess = lockout.Clear
+	if r.Lockout != nil {
+		p := *r.Lockout
+		p.OnSuccess = lockout.TakeBack
+		if r.clears() {
+			p.OnSuccess = lockout.Clear
+		}
+		r.Lockout = &p
 	}
-	r.Lockout = &p
 	return r, nil
 }
 
@@ -298,10 +324,13 @@ func validName(s string) bool {
 	return s != ""
 }
 
-// shareLease gives all rules one lease: a permit is settled everywhere or nowhere.
+// shareLease gives all lockouts one lease: a permit is settled everywhere or nowhere.
 func shareLease(rules []Rule) error {
 	var lease time.Duration
 	for _, r := range rules {
+		if r.Lockout == nil {
+			continue
+		}
 		switch l := r.Lockout.Lease; {
 		case l == 0:
 		case lease == 0:
@@ -313,11 +342,15 @@ func shareLease(rules []Rule) error {
 	if lease == 0 {
 		lease = time.Minute
 		for _, r := range rules {
-			lease = min(lease, r.Lockout.Window)
+			if r.Lockout != nil {
+				lease = min(lease, r.Lockout.Window)
+			}
 		}
 	}
-	for i := range rules {
-		rules[i].Lockout.Lease = lease
+	for _, r := range rules {
+		if r.Lockout != nil {
+			r.Lockout.Lease = lease
+		}
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
+	"github.com/doorward/doorward/throttle"
+	"github.com/doorward/doorward/window"
 )
 
 func policy(edit ...func(*lockout.Policy)) *lockout.Policy {
@@ -31,12 +33,15 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{"no rules", guard.Config{}, "guard: Rules must not be empty"},
 		{"17 rules", rules(make([]guard.Rule, 17)...), "guard: Rules must be at most 16, got 17"},
-		{"no policy", rules(guard.Rule{}), "guard: rule 0: Lockout must be set"},
+		{"no policy", rules(guard.Rule{}), "guard: rule 0: exactly one of Lockout, Throttle and Window must be set, got 0"},
 		{"policy", rules(guard.Rule{Name: "a", Lockout: &lockout.Policy{}}), `guard: rule "a": lockout: FreeFailures must be 1 to 65535, got 0`},
 		{"per", rules(guard.Rule{Per: 99, Lockout: policy()}), "guard: rule 0: Per must be Network to Everyone, got 99"},
-		{"device", rules(guard.Rule{Per: guard.Device, Lockout: policy()}), "guard: rule 0: Per must not be Device"},
+		{"two policies", rules(guard.Rule{Lockout: policy(), Window: &window.Policy{}}), "guard: rule 0: exactly one of Lockout, Throttle and Window must be set, got 2"},
+		{"throttle for everyone", rules(guard.Rule{Per: guard.Everyone, Throttle: &throttle.Policy{}}), "guard: rule 0: Per must not be Everyone for a throttle"},
+		{"window", rules(guard.Rule{Name: "a", Window: &window.Policy{Limit: -1}}), `guard: rule "a": window: Limit must be`},
+		{"clear of a window", rules(guard.Rule{OnSuccess: guard.Clear, Window: &window.Policy{}}), "OnSuccess must not be Clear unless the policy is a lockout"},
 		{"action", rules(guard.Rule{Action: 9, Lockout: policy()}), "guard: rule 0: Action must be Refuse, StepUp or Shadow, got 9"},
-		{"step up", rules(guard.Rule{Action: guard.StepUp, Lockout: policy()}), "guard: rule 0: Action must not be StepUp"},
+		{"step up", rules(guard.Rule{Action: guard.StepUp, Lockout: policy()}), "guard: rule 0: Action must not be StepUp unless Per is Subject"},
 		{"on success", rules(guard.Rule{OnSuccess: 9, Lockout: policy()}), "guard: rule 0: OnSuccess must be ByKey or Clear, got 9"},
 		{"width of everyone", rules(guard.Rule{Per: guard.Everyone, V4: 24, Lockout: policy()}), "guard: rule 0: V4 and V6 must be 0 unless Per is Network, got 24 and 0"},
 		{"v4", rules(guard.Rule{V4: 33, Lockout: policy()}), "guard: rule 0: V4 must be 1 to 32, or -1, got 33"},

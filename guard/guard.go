@@ -19,13 +19,13 @@ package guard
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/clientip"
-	"github.com/doorward/doorward/lockout"
 )
 
 // A Guard decides the attempts at one door. It is safe for concurrent use.
@@ -37,8 +37,8 @@ type Guard struct {
 // A rule is a Rule with its limiters.
 type rule struct {
 	Rule
-	index  int                 // in Config.Rules
-	tables [2]*lockout.Limiter // of network rules IPv4 and IPv6; of others the first
+	index  int        // in Config.Rules
+	tables [2]limiter // of network rules IPv4 and IPv6; of others the first
 }
 
 // Request is what a guard has to know of an attempt.
@@ -51,7 +51,9 @@ type Request struct {
 	// Subject and Challenge are keys from names. Rules that charge them do not apply
 	// to a request that has none.
 	Subject, Challenge doorward.Key
-	// Device is the token id of a known device.
+	// Device is the id of a known device, whose token was verified for this guard and
+	// this subject. It is taken off the subject rules and charged to the device rules
+	// instead; without those it means nothing.
 	Device doorward.Key
 }
 
@@ -78,8 +80,8 @@ func New(c Config) (*Guard, error) { return build(c, nil) }
 
 // Reload returns a guard for another configuration. Rules with the same name and the
 // same key keep what they counted, under their new limits; permits in flight stay
-// valid. A configuration that New would refuse, or that changes the Capacity or
-// InFlight of a kept rule, is an error and changes nothing.
+// valid. A configuration that New would refuse, or that changes Capacity, InFlight or
+// Lease of a kept rule, is an error and changes nothing.
 func (g *Guard) Reload(c Config) (*Guard, error) { return build(c, g) }
 
 func build(c Config, old *Guard) (*Guard, error) {
@@ -105,52 +107,23 @@ func build(c Config, old *Guard) (*Guard, error) {
 			}
 			continue
 		}
-		for _, t := range was.tables {
-			if t == nil {
-				continue
-			}
-			p, q := t.Policy(), r.Lockout.WithDefaults()
-			if p.Capacity != q.Capacity || p.InFlight != q.InFlight {
-				return nil, fmt.Errorf("guard: rule %q: Capacity and InFlight cannot change in a reload, from %d and %d to %d and %d", r.Name, p.Capacity, p.InFlight, q.Capacity, q.InFlight)
-			}
+		capacity, inFlight := was.size()
+		if c, n := r.size(); c != capacity || n != inFlight {
+			return nil, fmt.Errorf("guard: rule %q: Capacity and InFlight cannot change in a reload, from %d and %d to %d and %d", r.Name, capacity, inFlight, c, n)
 		}
+		if r.Lockout != nil && r.Lockout.Lease != was.Lockout.Lease {
+			return nil, fmt.Errorf("guard: rule %q: Lease cannot change in a reload, from %v to %v", r.Name, was.Lockout.Lease, r.Lockout.Lease)
+		}
+		r.tables = was.tables
 	}
 	for i := range g.rules {
-		r := &g.rules[i]
-		was := old.kept(r)
-		if was == nil {
-			continue
-		}
-		for f, t := range was.tables {
-			if t == nil {
-				continue
-			}
-			r.tables[f] = t
-			if err := t.Reload(*r.Lockout); err != nil {
-				return nil, fmt.Errorf("guard: rule %q: %w", r.Name, err)
+		if r := &g.rules[i]; old.kept(r) != nil {
+			if err := r.reload(); err != nil {
+				return nil, err
 			}
 		}
 	}
 	return g, nil
-}
-
-// allocate makes the limiters of r.
-func (r *rule) allocate() error {
-	families := []bool{true, false}
-	if r.Per == Network {
-		families = []bool{r.V4 > 0, r.V6 > 0}
-	}
-	for f, applies := range families {
-		if !applies {
-			continue
-		}
-		l, err := lockout.New(*r.Lockout)
-		if err != nil {
-			return fmt.Errorf("guard: rule %q: %w", r.Name, err)
-		}
-		r.tables[f] = l
-	}
-	return nil
 }
 
 // kept returns the rule of g that r goes on from, nil if there is none.
@@ -159,7 +132,7 @@ func (g *Guard) kept(r *rule) *rule {
 		return nil
 	}
 	for i := range g.rules {
-		if o := &g.rules[i]; o.Name == r.Name && o.sameKey(r.Rule) {
+		if o := &g.rules[i]; o.Name == r.Name && o.sameKey(r.Rule) && o.sameKind(r.Rule) {
 			return o
 		}
 	}
@@ -168,22 +141,38 @@ func (g *Guard) kept(r *rule) *rule {
 
 // narrowness orders rules for charging: from wide to narrow and networks before
 // subjects, so that who is spent on a wide key adds no entries to narrower tables.
+// Windows come last: what they charge and take back others see as spent, not as busy.
 func (r *rule) narrowness() int {
+	n := 100 + int(r.Per)
 	switch r.Per {
 	case Everyone:
-		return 0
+		n = 0
 	case Network:
-		return max(2*r.V4, r.V6)
+		n = max(2*r.V4, r.V6)
 	}
-	return 100 + int(r.Per)
+	if r.Window != nil {
+		n += 200
+	}
+	return n
 }
 
 // Rules returns the rules with names and defaults filled in, in the order of Config.
 // The caller must not change them.
 func (g *Guard) Rules() []Rule { return g.config.Rules }
 
-// Lease returns how long a permit may stay unsettled.
-func (g *Guard) Lease() time.Duration { return g.config.Rules[0].Lockout.Lease }
+// Lease returns how long a permit may stay unsettled: what the lockouts say, but at
+// most a minute if there are other rules.
+func (g *Guard) Lease() time.Duration {
+	lease := time.Duration(math.MaxInt64)
+	for _, r := range g.config.Rules {
+		if r.Lockout != nil {
+			lease = min(lease, r.Lockout.Lease)
+		} else {
+			lease = min(lease, time.Minute)
+		}
+	}
+	return lease
+}
 
 // Families reports whether some rule that refuses applies to each IPv4 and each IPv6
 // caller. Where it does not, callers of that family are not limited at all.

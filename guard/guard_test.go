@@ -290,7 +290,7 @@ func TestShadow(t *testing.T) {
 func TestLists(t *testing.T) {
 	c := rules(guard.Rule{Name: "own", Lockout: free(1, time.Hour, time.Minute)})
 	c.Exempt = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:8.8.8.0/120")}
-	c.Blocked = []netip.Prefix{netip.MustParsePrefix("10.6.6.0/24"), netip.MustParsePrefix("2001:db8:bad::/48")}
+	c.Blocked = []netip.Prefix{netip.MustParsePrefix("10.6.6.0/24"), netip.MustParsePrefix("2001:db8:bad::/48"), netip.MustParsePrefix("64:ff9b::909:0/112"), netip.MustParsePrefix("8.8.4.0/24")}
 	s := tell(t, c)
 	for _, addr := range []string{"10.1.2.3", "::ffff:10.1.2.3", "8.8.8.8", "64:ff9b::808:808"} {
 		for range 3 {
@@ -311,7 +311,7 @@ func TestLists(t *testing.T) {
 	if p := s.Attempt(header, at(0)); !p.Exempt {
 		t.Error("not exempt although found in the header proper")
 	}
-	for _, addr := range []string{"10.6.6.6", "2001:db8:bad:1::1"} {
+	for _, addr := range []string{"10.6.6.6", "2001:db8:bad:1::1", "64:ff9b::8.8.4.4", "64:ff9b::9.9.9.9"} {
 		if p := s.Attempt(from(addr), at(0)); p.Allowed || p.Reason != doorward.Blocked || p.RetryAfter != 0 {
 			t.Errorf("%s: %+v, want blocked", addr, p.Verdict)
 		}
@@ -510,4 +510,25 @@ func TestReload(t *testing.T) {
 		}
 		after.refused(2, a, "own", 480) // the running rules are as they were
 	}
+}
+
+// G1: what a later rule refuses although it was asked before is taken back from the
+// earlier ones. Here its pool of reservations is full, which only charging shows.
+func TestTakenBack(t *testing.T) {
+	one := free(5, time.Hour, time.Minute)
+	one.InFlight = 1
+	s := tell(t, rules(
+		guard.Rule{Name: "site", V4: 24, V6: 48, Lockout: free(2, time.Hour, time.Minute)},
+		guard.Rule{Name: "own", Lockout: one},
+	))
+	first := s.Attempt(from("192.0.2.1"), at(0))
+	for range 5 {
+		if v := s.refused(0, from("192.0.2.2"), "own", 1); v.Reason != doorward.Busy {
+			t.Fatalf("refused as %v, want busy", v.Reason)
+		}
+	}
+	first.Settle(doorward.Void, at(0))
+	s.admitted(0, from("192.0.2.2"), doorward.Failed)
+	s.admitted(70, from("192.0.2.2"), doorward.Failed) // nothing was left that lapsed meanwhile
+	s.refused(70, from("192.0.2.3"), "site", 60)
 }

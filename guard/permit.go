@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/lockout"
 )
 
 // A Permit is the answer to one attempt and the way back for its outcome. It is a
 // value: copies name the same attempt, and the first that is settled counts. The zero
-// Permit refuses. A Permit is not safe for concurrent use; copies are.
+// Permit refuses. A Permit is not safe for concurrent use. Copies are, but if two are
+// settled at the same time as different outcomes, each rule takes the one that comes
+// first to it.
 type Permit struct {
 	Verdict
 	guard   *Guard
@@ -67,8 +71,8 @@ func (p *Permit) SettleContext(ctx context.Context, o doorward.Outcome, now time
 	return s, nil
 }
 
-// settleMemory settles the rules that clear first: what they cleared tells the others
-// what to give back.
+// settleMemory settles the rules that clear first: what they cleared on the pair tells
+// the others what to give back.
 func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) int {
 	var cleared [MaxRules]doorward.Cleared
 	n, most := 0, 0
@@ -79,13 +83,21 @@ func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) int {
 			if p.charged&(1<<i) == 0 || r.clears() != clearing {
 				continue
 			}
-			key, f, _ := r.charge(&p.request, family)
-			c := r.tables[f].Settle(key, p.tickets[i], r.settledAs(o), now)
+			key, f, _ := r.charge(&p.request, family, r.Per == Device)
+			l, isLockout := r.tables[f].(*lockout.Limiter)
+			var c doorward.Cleared
+			if isLockout && p.apart(r, o) {
+				c = l.SettleApart(key, p.tickets[i], o, now)
+			} else {
+				c = r.tables[f].Settle(key, p.tickets[i], r.settledAs(o), now)
+			}
+			most = max(most, c.N)
 			switch {
-			case clearing && c.N > 0:
-				cleared[n], n, most = c, n+1, max(most, c.N)
-			case !clearing && n > 0:
-				r.tables[f].GiveBackMost(key, cleared[:n], now)
+			case isLockout && r.Per == Pair && c.N > 0:
+				cleared[n] = c
+				n++
+			case isLockout && !clearing && n > 0:
+				l.GiveBackMost(key, cleared[:n], now)
 			}
 		}
 	}
@@ -101,10 +113,10 @@ func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.T
 			if p.charged&(1<<i) == 0 || r.clears() != clearing {
 				continue
 			}
-			key, _, _ := r.charge(&p.request, family)
+			key, _, _ := r.charge(&p.request, family, r.Per == Device)
 			charges = append(charges, Charge{
 				Rule: &r.Rule, Key: key, Now: now, Ticket: p.tickets[i], Outcome: r.settledAs(o),
-				GiveBack: !clearing && o == doorward.Succeeded,
+				GiveBack: r.isGiven() && o == doorward.Succeeded, Apart: p.apart(r, o),
 			})
 		}
 	}
@@ -121,10 +133,21 @@ func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.T
 	return most, nil
 }
 
-// settledAs returns the outcome that r is told: what was refused before any costly
-// work is charged to the caller's own keys, not to those that others share.
+// apart reports whether r is a pair and some rule that is given back to does not count
+// o: then a success must not give it back.
+func (p *Permit) apart(r *rule, o doorward.Outcome) bool {
+	return o == doorward.Malformed && r.Per == Pair && slices.ContainsFunc(p.guard.rules, func(r rule) bool {
+		return r.isGiven() && r.settledAs(o) == doorward.Void
+	})
+}
+
+// settledAs returns the outcome that r is told. What was refused before any costly
+// work is charged to the caller's own keys, not to those that others share. A throttle
+// clears its key on success, which only a pair may.
 func (r *rule) settledAs(o doorward.Outcome) doorward.Outcome {
-	if o == doorward.Malformed && r.Per != Network && r.Per != Pair {
+	switch {
+	case o == doorward.Malformed && r.Per != Network && r.Per != Pair,
+		o == doorward.Succeeded && r.Throttle != nil && r.Per != Pair:
 		return doorward.Void
 	}
 	return o
@@ -198,7 +221,9 @@ func (g *Guard) ReadPermit(b []byte) (Permit, error) {
 		name := string(r.next(int(r.byte())))
 		t := doorward.Ticket{A: r.uint64(), B: r.uint64()}
 		for i := range g.rules {
-			if g.rules[i].Name == name {
+			rule := &g.rules[i]
+			_, _, applies := rule.charge(&p.request, familyOf(p.request.Addr), rule.Per == Device)
+			if rule.Name == name && applies {
 				p.tickets[i] = t
 				p.charged |= 1 << i
 			}

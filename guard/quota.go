@@ -9,7 +9,7 @@ import (
 // A Quota is what one rule would still admit of a caller, for response headers.
 type Quota struct {
 	Rule      string
-	Limit     int           // free failures
+	Limit     int           // attempts, or failures that are free
 	Window    time.Duration // in which they count
 	Remaining int           // attempts that could be started now
 	Reset     time.Duration // how long a refusal lasts, 0 if attempts remain
@@ -26,11 +26,19 @@ func (g *Guard) Quotas(r Request, now time.Time) []Quota {
 	family := familyOf(r.Addr)
 	for i := range g.rules {
 		rule := &g.rules[i]
-		key, f, applies := rule.charge(&r, family)
+		key, f, applies := rule.charge(&r, family, false)
 		if !applies || rule.Per != Network || rule.Action == Shadow {
 			continue
 		}
-		q := Quota{Rule: rule.Name, Limit: rule.Lockout.FreeFailures, Window: rule.Lockout.Window}
+		q := Quota{Rule: rule.Name}
+		switch {
+		case rule.Lockout != nil:
+			q.Limit, q.Window = rule.Lockout.FreeFailures, rule.Lockout.Window
+		case rule.Throttle != nil:
+			q.Limit, q.Window = rule.Throttle.PerSource, rule.Throttle.Window
+		default:
+			q.Limit, q.Window = rule.Window.Limit, rule.Window.Window
+		}
 		var d doorward.Decision
 		if d = rule.tables[f].Check(key, now); d.Allowed {
 			q.Remaining = d.Remaining + 1

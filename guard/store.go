@@ -11,15 +11,15 @@ import (
 // together. Deadlines, retries and what happens while it cannot be reached are its
 // business.
 type Store interface {
-	// Reserve judges all charges and fills in Decision and Ticket of each. If all
-	// that are not shadow rules allow, it charges each that does; if one refuses,
-	// nothing stays charged and the tickets mean nothing. An error means that no
-	// decision could be made, and that nothing stays charged once the leases ended.
+	// Reserve judges all charges and fills in Decision and Ticket of each. If one with
+	// MayRefuse refuses, nothing stays charged and the tickets mean nothing; else each
+	// that allows is charged. An error means that no decision could be made; what was
+	// charged all the same becomes a failure when its lease ends.
 	Reserve(ctx context.Context, charges []Charge) error
 	// Settle ends the reservations that the charges name, each as its Outcome, and
 	// fills in Cleared. Charges that clear come first. A charge with GiveBack then
-	// also takes back what the charges before it cleared, as lockout.GiveBack does:
-	// of several the one that gives back most.
+	// also takes back what the pair rules before it cleared, as lockout.GiveBack
+	// does: of several the one that gives back most.
 	Settle(ctx context.Context, charges []Charge) error
 }
 
@@ -31,6 +31,14 @@ type Charge struct {
 	Key doorward.Key
 	// Now is when, by the clock of the process that asks.
 	Now time.Time
+	// MayRefuse is false for rules that only report. Known is true for rules whose
+	// overflow entry must not refuse this attempt, since it comes from a known device.
+	MayRefuse, Known bool
+	// Given is true for rules that are given back what a success clears on the pair.
+	// Reserve charges pairs after all of these, and apart (lockout.ReserveApart) if
+	// one of them is not charged, or on its overflow entry, or if Apart is set;
+	// Settle settles apart what has Apart.
+	Given, Apart bool
 	// Decision and Ticket are filled in by Reserve.
 	Decision doorward.Decision
 	Ticket   doorward.Ticket

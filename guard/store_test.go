@@ -44,16 +44,24 @@ func (s *limiterStore) Reserve(_ context.Context, charges []guard.Charge) error 
 	}
 	refused := false
 	for i, c := range charges {
-		charges[i].Decision = s.limiter(c).Check(c.Key, c.Now)
-		refused = refused || !charges[i].Decision.Allowed && c.Rule.Action != guard.Shadow
+		d := s.limiter(c).Check(c.Key, c.Now)
+		charges[i].Decision = d
+		refused = refused || c.MayRefuse && !d.Allowed && !(c.Known && d.Overflow)
 	}
 	if refused {
 		return nil
 	}
+	apart := false
 	for i, c := range charges {
-		if c.Decision.Allowed {
-			charges[i].Decision, charges[i].Ticket = s.limiter(c).Reserve(c.Key, c.Now)
+		l := s.limiter(c)
+		switch {
+		case !c.Decision.Allowed:
+		case c.Rule.Per == guard.Pair && (apart || c.Apart):
+			charges[i].Decision, charges[i].Ticket = l.ReserveApart(c.Key, c.Now)
+		default:
+			charges[i].Decision, charges[i].Ticket = l.Reserve(c.Key, c.Now)
 		}
+		apart = apart || c.Given && (!charges[i].Decision.Allowed || charges[i].Decision.Overflow)
 	}
 	return nil
 }
@@ -65,11 +73,16 @@ func (s *limiterStore) Settle(_ context.Context, charges []guard.Charge) error {
 	var cleared []doorward.Cleared
 	for i, c := range charges {
 		l := s.limiter(c)
-		charges[i].Cleared = l.Settle(c.Key, c.Ticket, c.Outcome, c.Now)
-		if c.GiveBack {
-			l.GiveBackMost(c.Key, cleared, c.Now)
+		if c.Apart {
+			charges[i].Cleared = l.SettleApart(c.Key, c.Ticket, c.Outcome, c.Now)
 		} else {
+			charges[i].Cleared = l.Settle(c.Key, c.Ticket, c.Outcome, c.Now)
+		}
+		switch {
+		case c.Rule.Per == guard.Pair:
 			cleared = append(cleared, charges[i].Cleared)
+		case c.GiveBack:
+			l.GiveBackMost(c.Key, cleared, c.Now)
 		}
 	}
 	return nil

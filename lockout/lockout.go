@@ -98,13 +98,33 @@ func (l *Limiter) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doo
 // settled, whose lease has ended, that Unlock or Clear forgot, or that names another
 // key's reservation changes nothing.
 func (l *Limiter) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) doorward.Cleared {
-	before, at, p := l.table.Settle(k, t, o, now)
+	return l.settle(k, t, o, 0, now)
+}
+
+// ReserveApart is Reserve of an attempt that is not charged everywhere else where the
+// failures of k are counted. If it becomes a failure, nothing that a success clears
+// until k is forgotten can be given back: Cleared then has the zero First.
+func (l *Limiter) ReserveApart(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket) {
+	return l.table.ReserveTagged(k, table.Tagged, now)
+}
+
+// SettleApart is Settle of an attempt whose outcome is not counted everywhere else; see
+// ReserveApart.
+func (l *Limiter) SettleApart(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) doorward.Cleared {
+	return l.settle(k, t, o, table.Tagged, now)
+}
+
+func (l *Limiter) settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, tag table.Event, now time.Time) doorward.Cleared {
+	before, at, p := l.table.SettleTagged(k, t, o, tag, now)
 	if p == nil || o != doorward.Succeeded || p.(*stepper).takeBack {
 		return doorward.Cleared{}
 	}
 	s := p.(*stepper).age(before.unpack(), at)
-	if s.count == 0 {
+	switch {
+	case s.count == 0:
 		return doorward.Cleared{}
+	case s.apart:
+		return doorward.Cleared{N: int(s.count)}
 	}
 	return doorward.Cleared{N: int(s.count), First: l.table.Time(s.began)}
 }
@@ -144,12 +164,20 @@ func (l *Limiter) Tracked() int { return l.table.Tracked() }
 // packed is a state in 20 bytes of alignment 4, as the table keeps it.
 type packed [5]uint32
 
-const endedBit = 1 << 31
+// The last word holds the count and two flags.
+const (
+	endedBit  = 1 << 31
+	apartBit  = 1 << 30
+	countMask = apartBit - 1
+)
 
 func pack(s state) packed {
 	p := packed{uint32(s.began), uint32(s.began >> 32), uint32(s.at), uint32(s.at >> 32), uint32(s.count)}
 	if s.ended {
 		p[4] |= endedBit
+	}
+	if s.apart {
+		p[4] |= apartBit
 	}
 	return p
 }
@@ -158,8 +186,9 @@ func (p packed) unpack() state {
 	return state{
 		began: int64(p[0]) | int64(p[1])<<32,
 		at:    int64(p[2]) | int64(p[3])<<32,
-		count: int64(p[4] &^ endedBit),
+		count: int64(p[4] & countMask),
 		ended: p[4]&endedBit != 0,
+		apart: p[4]&apartBit != 0,
 	}
 }
 
@@ -179,7 +208,12 @@ func (r *stepper) Step(s packed, e table.Event, _, now int64) packed {
 	if e == table.Reserved {
 		return s // in flight is not failed
 	}
-	return pack(r.settled(s.unpack(), doorward.Outcome(e), now))
+	o := doorward.Outcome(e &^ table.Tagged)
+	after := r.settled(s.unpack(), o, now)
+	if e&table.Tagged != 0 && (o == doorward.Failed || o == doorward.Malformed) {
+		after.apart = true
+	}
+	return pack(after)
 }
 
 func (r *stepper) Forget(s packed) int64 { return r.forget(s.unpack()) }

@@ -126,6 +126,8 @@ type state struct {
 	// ended says that a success ended the lockout that at is the end of (without
 	// Decay, which needs at for nothing else).
 	ended bool
+	// apart says that some of the failures may be counted nowhere else.
+	apart bool
 }
 
 func (s state) locked(now int64) bool { return now < s.at && !s.ended }
@@ -142,7 +144,7 @@ func newRules(p Policy) rules {
 	r := rules{
 		free: int64(p.FreeFailures), window: int64(p.Window),
 		first: int64(p.FirstLockout), max: int64(p.MaxLockout),
-		most: math.MaxUint32 >> 1, decay: p.Decay, takeBack: p.OnSuccess == TakeBack,
+		most: countMask, decay: p.Decay, takeBack: p.OnSuccess == TakeBack,
 	}
 	if p.Decay {
 		r.step = max(1, r.window/r.free)

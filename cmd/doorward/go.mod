@@ -9,6 +9,7 @@ require (
 	github.com/spf13/pflag v1.0.9
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/mod v0.21.0
+	golang.org/x/text v0.25.0
 )
 
 require (

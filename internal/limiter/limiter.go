@@ -41,7 +41,13 @@ func (l Limiter[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
 
 // Reserve judges an attempt on k and keeps it pending if it is allowed.
 func (l Limiter[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket) {
-	a, t := l.table.Reserve(key(k), now)
+	return l.ReserveTagged(k, 0, now)
+}
+
+// ReserveTagged is Reserve with a tag, 0 or table.Tagged, that the policy is told when
+// the reservation ends.
+func (l Limiter[S]) ReserveTagged(k doorward.Key, tag table.Event, now time.Time) (doorward.Decision, doorward.Ticket) {
+	a, t := l.table.Reserve(key(k), tag, now)
 	return decision(a), doorward.Ticket(t)
 }
 
@@ -50,11 +56,16 @@ func (l Limiter[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, d
 // on the table's clock, and the policy that was applied if the reservation was k's own,
 // else nil.
 func (l Limiter[S]) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) (before S, at int64, p table.Policy[S]) {
+	return l.SettleTagged(k, t, o, 0, now)
+}
+
+// SettleTagged is Settle with a tag, as if the reservation had begun with it.
+func (l Limiter[S]) SettleTagged(k doorward.Key, t doorward.Ticket, o doorward.Outcome, tag table.Event, now time.Time) (before S, at int64, p table.Policy[S]) {
 	shared := o
 	if o == doorward.Succeeded {
 		shared = doorward.Void
 	}
-	return l.table.Settle(key(k), table.Ticket(t), table.Event(o), table.Event(shared), now)
+	return l.table.Settle(key(k), table.Ticket(t), table.Event(o)|tag, table.Event(shared), now)
 }
 
 // Update replaces the state of k, if it has an entry of its own.

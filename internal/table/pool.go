@@ -7,9 +7,20 @@ import "math/rand/v2"
 type reservation struct {
 	end          int64  // of the lease; -1 in a free slot
 	id           uint32 // of this use of the slot
-	entry        uint32 // what it is charged to
+	charged      uint32 // the entry it is charged to, and in the top bit its tag
 	prev, next   uint32 // of the same entry, in a ring, oldest first; next of a free slot
 	older, newer uint32 // of all, by the end of the lease
+}
+
+const tagBit = 1 << 31
+
+func (r *reservation) entry() uint32 { return r.charged &^ tagBit }
+
+func (r *reservation) tag() Event {
+	if r.charged&tagBit != 0 {
+		return Tagged
+	}
+	return 0
 }
 
 // A pool holds the reservations of a table, at most as many as it was made for.
@@ -42,7 +53,7 @@ func (p *pool) lastEnd() int64 { return p.slots[p.newest].end }
 
 // add takes a slot for a reservation that is charged to entry. The end must not be
 // before lastEnd.
-func (p *pool) add(entry uint32, end int64) uint32 {
+func (p *pool) add(entry uint32, tag Event, end int64) uint32 {
 	r := p.free
 	if r != 0 {
 		p.free = p.slots[r].next
@@ -52,7 +63,10 @@ func (p *pool) add(entry uint32, end int64) uint32 {
 	}
 	p.id++
 	p.n++
-	p.slots[r] = reservation{end: end, id: p.id, entry: entry, older: p.newest}
+	if tag != 0 {
+		entry |= tagBit
+	}
+	p.slots[r] = reservation{end: end, id: p.id, charged: entry, older: p.newest}
 	if p.newest != 0 {
 		p.slots[p.newest].newer = r
 	} else {

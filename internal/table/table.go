@@ -36,6 +36,17 @@ type Policy[S any] interface {
 	Forget(s S) int64
 }
 
+// A Resetter is a Policy with a count that all keys share. Clear resets it as well.
+type Resetter interface{ Reset() }
+
+// An Adopter is a Policy that reads states otherwise than the one before it may have
+// written them.
+type Adopter[S any] interface {
+	// Adopt returns what s, written under old, is from now on. What means nothing
+	// stays so.
+	Adopt(old Policy[S], s S, now int64) S
+}
+
 // Pending counts reservations in flight.
 type Pending struct{ Own, All int } // of the key, and of all keys
 
@@ -47,7 +58,9 @@ const (
 	// Failed is how an attempt ends that is charged at once, or whose lease ends.
 	Failed Event = 0
 	// Reserved is the beginning of an attempt that ends later.
-	Reserved Event = 255
+	Reserved Event = 0x40
+	// Tagged is set in the end of a reservation that was tagged when it began.
+	Tagged Event = 0x80
 )
 
 // An Answer is the answer to one attempt. The zero Answer refuses.
@@ -177,16 +190,20 @@ func (t *Table[S]) Check(k Key, now time.Time) Answer {
 }
 
 // Reserve judges an attempt on k and, if it is allowed, keeps it pending until
-// Settle or the end of its lease, when it becomes a failure.
-func (t *Table[S]) Reserve(k Key, now time.Time) (Answer, Ticket) {
+// Settle or the end of its lease, when it becomes a failure. The policy is reminded
+// of a tag, which is 0 or Tagged, when it ends.
+func (t *Table[S]) Reserve(k Key, tag Event, now time.Time) (Answer, Ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
 	hash := t.hash(&k.Bytes)
 	i, s := t.find(&k, hash, at)
 	a := t.judge(i, s, at)
-	if a.Allowed && t.pool.full() {
+	switch {
+	case a.Allowed && t.pool.full():
 		a = Answer{Busy: true, Wait: t.busy(t.pool.oldest, at)}
+	case a.Allowed && t.pendingOf(i).Own == math.MaxUint16:
+		a = t.finish(i, Answer{Busy: true}, at)
 	}
 	if !a.Allowed {
 		return a, Ticket{}
@@ -199,7 +216,7 @@ func (t *Table[S]) Reserve(k Key, now time.Time) (Answer, Ticket) {
 	e.state = t.policy.Step(s, Reserved, at, at)
 	// Leases end in the order they began, also when a reload made them shorter.
 	end := max(Add(at, t.lease), t.pool.lastEnd())
-	r := t.pool.add(i, end)
+	r := t.pool.add(i, tag, end)
 	e.link = t.pool.join(e.link, r, e.pending == 0)
 	e.pending++
 	return a, t.pool.ticket(r, hash)
@@ -217,7 +234,7 @@ func (t *Table[S]) Settle(k Key, ticket Ticket, e, shared Event, now time.Time) 
 	if r == 0 {
 		return before, at, nil
 	}
-	switch i := t.pool.slots[r].entry; {
+	switch i := t.pool.slots[r].entry(); {
 	case i == overflow:
 		t.end(r, shared, at)
 	case t.entries[i].key == k.Bytes:
@@ -261,6 +278,9 @@ func (t *Table[S]) Clear() {
 	t.unused, t.free, t.own = firstOwn, 0, 0
 	t.order.reset()
 	t.pool.reset()
+	if r, ok := t.policy.(Resetter); ok {
+		r.Reset()
+	}
 }
 
 // Policy returns the policy that applies now.
@@ -270,10 +290,17 @@ func (t *Table[S]) Policy() Policy[S] {
 	return t.policy
 }
 
-// Reload replaces the policy and the lease. States and reservations stay.
+// Reload replaces the policy and the lease. Reservations stay, and so do states unless
+// the policy is an Adopter.
 func (t *Table[S]) Reload(p Policy[S], lease time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if a, ok := p.(Adopter[S]); ok {
+		for i := range t.entries[:t.unused] {
+			e := &t.entries[i]
+			e.state = a.Adopt(t.policy, e.state, t.now)
+		}
+	}
 	t.policy, t.lease = p, int64(lease)
 	for pos, i := range t.order.entry {
 		t.place(pos, p.Forget(t.entries[i].state), i)
@@ -319,8 +346,9 @@ func (t *Table[S]) tick(now time.Time) int64 {
 
 // end settles reservation r as e at the time at.
 func (t *Table[S]) end(r uint32, e Event, at int64) {
-	i := t.pool.slots[r].entry
+	i := t.pool.slots[r].entry()
 	s, began := t.state(i, at), t.pool.slots[r].end-t.lease
+	e |= t.pool.slots[r].tag()
 	t.release(r)
 	t.put(i, t.policy.Step(s, e, began, at), at)
 }
@@ -328,7 +356,7 @@ func (t *Table[S]) end(r uint32, e Event, at int64) {
 // release gives reservation r back to the pool. An entry whose last one it was is
 // in order again only after put.
 func (t *Table[S]) release(r uint32) {
-	e := &t.entries[t.pool.slots[r].entry]
+	e := &t.entries[t.pool.slots[r].entry()]
 	e.link = t.pool.leave(e.link, r)
 	e.pending--
 	t.pool.remove(r)

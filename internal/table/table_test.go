@@ -35,7 +35,7 @@ func (p *keep) Judge(_ note, n Pending, _ int64) Answer {
 }
 
 func (p *keep) Step(s note, e Event, _, now int64) note {
-	switch e {
+	switch e &^ Tagged {
 	case succeeded:
 		return note{}
 	case void, Reserved:
@@ -135,8 +135,8 @@ func checkPool(t *testing.T, b *Table[note], chained map[uint32]bool) {
 	for i := range b.unused {
 		e := b.entries[i]
 		for r, n := e.link, uint16(0); n < e.pending; r, n = p.slots[r].next, n+1 {
-			if inRing[r] || p.slots[r].entry != i || p.slots[p.slots[r].next].prev != r {
-				t.Fatalf("reservation %d is in the ring of entry %d, but belongs to %d", r, i, p.slots[r].entry)
+			if inRing[r] || p.slots[r].entry() != i || p.slots[p.slots[r].next].prev != r {
+				t.Fatalf("reservation %d is in the ring of entry %d, but belongs to %d", r, i, p.slots[r].entry())
 			}
 			inRing[r] = true
 			if n == e.pending-1 && p.slots[r].next != e.link {
@@ -230,7 +230,7 @@ func (x *exact) step(random *rand.Rand, k Key) {
 		}
 	case n < 8:
 		over := x.overflows(k)
-		d, ticket := x.b.Reserve(k, at(x.now))
+		d, ticket := x.b.Reserve(k, 0, at(x.now))
 		if d.Allowed {
 			x.compare(k, d)
 			x.held = append(x.held, heldTicket{k, ticket, !over, x.now + 40})
@@ -265,7 +265,7 @@ func (x *exact) settle(e Event) {
 		return
 	}
 	x.pending[h.k]--
-	switch e {
+	switch e &^ Tagged {
 	case succeeded:
 		x.live[h.k] = 0
 	case Failed, malformed:
@@ -323,7 +323,7 @@ func TestMovesPerOperation(t *testing.T) {
 			k := key(10_000 + random.IntN(2*capacity))
 			moves("anything", func() { b.Attempt(k, at(now)) })
 			moves("a reservation", func() {
-				_, ticket := b.Reserve(k, at(now))
+				_, ticket := b.Reserve(k, 0, at(now))
 				e := Event(random.IntN(4))
 				b.Settle(k, ticket, e, e, at(now))
 			})
@@ -379,7 +379,7 @@ func TestSeeded(t *testing.T) {
 func TestAllLeasesEnd(t *testing.T) {
 	b := New(&keep{ttl: 100}, Config{Capacity: 50, InFlight: 120, Lease: 10})
 	for i := range 120 {
-		b.Reserve(key(i%60), at(int64(i%2)))
+		b.Reserve(key(i%60), 0, at(int64(i%2)))
 	}
 	check(t, b)
 	b.Check(key(0), at(11))
@@ -397,13 +397,13 @@ func TestReloadReorders(t *testing.T) {
 		p.ttl = int64(100 + i)
 		b.Attempt(key(i), at(0))
 	}
-	b.Reserve(key(3), at(0))
+	b.Reserve(key(3), 0, at(0))
 	b.Reload(&reversed{keep{ttl: 1000}}, 5)
 	check(t, b)
 	if first := b.entries[b.order.entry[0]].key; first != key(99).Bytes {
 		t.Errorf("% x is forgotten first", first)
 	}
-	b.Reserve(key(4), at(1)) // a shorter lease, which may not end before the longer one
+	b.Reserve(key(4), 0, at(1)) // a shorter lease, which may not end before the longer one
 	check(t, b)
 	b.Check(key(0), at(20))
 	check(t, b)
@@ -423,12 +423,12 @@ func TestTickets(t *testing.T) {
 	b, other := New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10}), New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10})
 	seen := map[Ticket]bool{{}: true}
 	for i := range 120 {
-		_, ticket := b.Reserve(key(i%3), at(0))
+		_, ticket := b.Reserve(key(i%3), 0, at(0))
 		if seen[ticket] {
 			t.Fatalf("ticket %v was there before", ticket)
 		}
 		seen[ticket] = true
-		other.Reserve(key(i%3), at(0))
+		other.Reserve(key(i%3), 0, at(0))
 		for s := range seen {
 			if r := other.pool.find(s, hashOf(other, key(i%3))); r != 0 {
 				t.Fatalf("ticket %v is good for another table", s)
