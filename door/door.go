@@ -37,8 +37,11 @@ type Config struct {
 	// where {name} stands for one segment, {name...} at the end for any number of
 	// them, a trailing slash for everything below, and {$} after it for nothing
 	// below. GET covers HEAD, and a pattern without a method covers every method.
-	// Patterns that cannot match here are errors, some of which ServeMux lets pass:
-	// a query, a port, an unclean path, a segment that Match would call Bad.
+	// A literal with a dot at the end, such as /login.php, also covers everything
+	// below it: many servers hand /login.php/x to the same file. Patterns that cannot
+	// match here are errors, some of which ServeMux lets pass: a query, a port, an
+	// unclean path, a segment that Match would call Bad, or with white space around
+	// it or a ";".
 	Routes []string
 	// IgnoreCase says that the application ignores letter case in paths.
 	IgnoreCase bool
@@ -271,12 +274,15 @@ func bareHost(s string) string {
 }
 
 // hasBasic reports whether a value carries Basic credentials (RFC 7617), whatever
-// they are.
+// they are. Applications look for the scheme in their own ways: after other schemes,
+// behind a comma, before any white space. So it counts wherever it stands.
 func hasBasic(values []string) bool {
+	const scheme = "basic"
 	for _, v := range values {
-		v = strings.TrimLeft(v, " \t")
-		if len(v) > 5 && strings.EqualFold(v[:5], "basic") && v[5] <= ' ' && strings.TrimSpace(v[5:]) != "" {
-			return true
+		for i := 0; i+len(scheme) < len(v); i++ {
+			if strings.EqualFold(v[i:i+len(scheme)], scheme) && strings.Trim(v[i+len(scheme):], " \t") != "" {
+				return true
+			}
 		}
 	}
 	return false

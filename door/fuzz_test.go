@@ -220,6 +220,10 @@ func FuzzPattern(f *testing.F) {
 			t.Fatalf("ServeMux does not take %q", pattern)
 		}
 		// CONNECT goes by rules of its own there, and a Door is looser about the rest.
+		_, routePath, _ := strings.Cut(pattern, "/")
+		if strings.Contains(strings.ReplaceAll(strings.ToLower(routePath), "%2e", "."), ".") { // covers what is below, too
+			return
+		}
 		if !plain(path) || method == "CONNECT" || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz") != "" ||
 			strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || !upperLower(d) {
 			return

@@ -54,6 +54,9 @@ func parseRoute(s string, ignoreCase bool) (route, error) {
 	if err := t.path.parse(rest[i:], ignoreCase); err != nil {
 		return t, err
 	}
+	if n := len(t.path.segs); n > 0 && strings.Contains(t.path.segs[n-1].lit, ".") {
+		t.path.rest = true // what follows a file is an argument to it
+	}
 	t.path.compile()
 	return t, nil
 }
@@ -112,6 +115,9 @@ func literal(s string, ignoreCase bool) (string, error) {
 	}
 	if lit == "." || lit == ".." {
 		return "", fmt.Errorf("path must not have a dot segment, got %q", s)
+	}
+	if strings.TrimSpace(lit) != lit || strings.Contains(lit, ";") {
+		return "", fmt.Errorf("a segment must not have white space around it or a ';', got %q", s)
 	}
 	if strings.Contains(lit, "/") || newView(nil, lit, false).dubious {
 		return "", fmt.Errorf("a segment must not have a slash, backslash, control character or overlong form, got %q", s)

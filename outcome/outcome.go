@@ -89,6 +89,12 @@ func New(r Rules) (*Classifier, error) {
 	if !r.Header && !r.Succeeded.named() {
 		return nil, ErrNoSuccess
 	}
+	if !r.Failed.named() && r.Succeeded.SetCookie == "" && r.Succeeded.Location == "" && r.Succeeded.Status.all() {
+		return nil, errors.New("outcome: Succeeded.Status must not have every status unless Failed is named: nothing would fail")
+	}
+	if r.Void.all() {
+		return nil, errors.New("outcome: Void must not have every status: nothing would count")
+	}
 	// What is asked first must not make the rest pointless.
 	always := Statuses(nil)
 	if r.Failed.SetCookie == "" && r.Failed.Location == "" {
@@ -199,8 +205,8 @@ func leadsTo(values []string, prefix string) bool {
 	}
 	rest, found := strings.CutPrefix(values[0], prefix)
 	switch {
-	case !found:
-		return false
+	case !found, strings.Contains(strings.ReplaceAll(strings.ToLower(rest), "%2e", "."), "/.."):
+		return false // not there, or out of it again
 	case rest == "":
 		return true
 	case isRoot(prefix):

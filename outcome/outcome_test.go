@@ -142,6 +142,10 @@ func TestNewErrors(t *testing.T) {
 	}{
 		{Rules{Succeeded: ok}, ""},
 		{Rules{Header: true}, ""},
+		{Rules{Succeeded: Conditions{Status: Statuses{{200, 599}}}}, "outcome: Succeeded.Status must not have every status unless Failed is named: nothing would fail"},
+		{Rules{Succeeded: Conditions{Status: Statuses{{200, 400}, {399, 599}}}}, "outcome: Succeeded.Status must not have every status unless Failed is named: nothing would fail"},
+		{Rules{Succeeded: Conditions{Status: Statuses{{200, 599}}}, Failed: Conditions{Status: Statuses{{401, 401}}}}, ""},
+		{Rules{Header: true, Void: Statuses{{200, 599}}}, "outcome: Void must not have every status: nothing would count"},
 		{Rules{Failed: ok}, ErrNoSuccess.Error()},
 		{Rules{Void: ok.Status}, ErrNoSuccess.Error()},
 		{Rules{Succeeded: Conditions{Status: Statuses{}}}, ErrNoSuccess.Error()},
@@ -190,7 +194,7 @@ func TestLocation(t *testing.T) {
 		prefix   string
 		yes, not string
 	}{
-		{"/app", "/app /app/ /app/x /app?x /app#x", "/application /app;x /ap / /APP /x/app https://h/app //app /app%2F"},
+		{"/app", "/app /app/ /app/x /app?x /app#x", "/app/../login /app/x/%2E%2e/../login /application /app;x /ap / /APP /x/app https://h/app //app /app%2F"},
 		{"/app/", "/app/ /app/x /app/?x", "/app /app?x"},
 		{"/?page=", "/?page= /?page=1", "/ /?page"},
 		{"/", "/ /?x /#x", "/login /login?error //evil"},

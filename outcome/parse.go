@@ -25,6 +25,16 @@ func (s Statuses) Contains(status int) bool {
 	return false
 }
 
+// all reports whether s holds every final status.
+func (s Statuses) all() bool {
+	for status := minStatus; status <= maxStatus; status++ {
+		if !s.Contains(status) {
+			return false
+		}
+	}
+	return true
+}
+
 func (s Statuses) validate(field string) error {
 	for _, r := range s {
 		if r.First < minStatus || r.Last > maxStatus || r.First > r.Last {

@@ -22,6 +22,7 @@ func clean(h http.Header, named string, believed bool) {
 // speaks reports whether a header called name says who a request is from, or is ours.
 func speaks(name string) bool {
 	return forwarding(name) || isPrefixed(name, "x-forwarded-") || sameName(name, "x-forwarded") ||
+		sameName(name, "x-original-url") || sameName(name, "x-rewrite-url") || // name another target than was judged
 		isPrefixed(name, "doorward-") || sameName(name, "doorward")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net"
@@ -40,6 +41,9 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	if v.door != "" {
 		r.Out.Header.Del("Expect") // the body is here already
 	}
+	// An application that answers without reading the body would take it for the next
+	// request on a kept connection: one that no door has seen.
+	r.Out.Close = r.In.Body != nil && r.In.Body != http.NoBody
 	upgrade(r.Out.Header)
 	clean(r.Out.Header, p.config.Clients.Header(), v.believed())
 	v.tell(r.In, r.Out.Header)
@@ -48,6 +52,9 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 // modifyResponse leaves the answer as it is. At doors, Gate reads and removes what
 // the application says about the outcome; elsewhere it says so to nobody.
 func modifyResponse(r *http.Response) error {
+	if r.StatusCode < 100 {
+		return fmt.Errorf("status %d is none", r.StatusCode)
+	}
 	v := visitOf(r.Request.Context())
 	if v.door == "" || r.StatusCode == http.StatusSwitchingProtocols { // which goes around Gate's writer
 		r.Header.Del(outcome.Header)

@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// An application that answers without reading a body takes what is left of it for the
+// next request on the connection: one that no door has seen. So a request with a body
+// asks for the connection to be closed.
+func TestUnreadBodyIsNoRequest(t *testing.T) {
+	var hidden atomic.Int64
+	a := listen(t, func(conn net.Conn, r *bufio.Reader) {
+		for last := false; !last; {
+			for line := "\n"; line != "\r\n"; {
+				var err error
+				if line, err = r.ReadString('\n'); err != nil {
+					return
+				}
+				if strings.HasPrefix(line, "POST /login") {
+					hidden.Add(1)
+				}
+				last = last || strings.EqualFold(line, "connection: close\r\n")
+			}
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	s := serve(t, a.addr)
+	const guess = "POST /login HTTP/1.1\r\nHost: x\r\n\r\n"
+	for range 20 {
+		s.raw("GET /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 34\r\n\r\n" + guess)
+		s.raw("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	}
+	if n := hidden.Load(); n != 0 {
+		t.Errorf("the application read %d guesses out of bodies", n)
+	}
+}
