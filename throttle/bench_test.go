@@ -1,6 +1,7 @@
 package throttle_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func BenchmarkReserve(b *testing.B) {
 		end  doorward.Outcome
 	}{{"keys=1", 1, doorward.Succeeded}, {"keys=4096", 4096, doorward.Failed}, {"flood", 1 << 20, doorward.Failed}} {
 		b.Run(bm.name, func(b *testing.B) {
-			l := throttle.New(throttle.Policy{PerSource: 60_000, Global: 1 << 40})
+			l := throttle.New(throttle.Policy{PerSource: 60_000, Global: math.MaxInt})
 			keys := make([]doorward.Key, bm.keys)
 			for i := range keys {
 				keys[i] = address(i)

@@ -34,7 +34,8 @@ type Policy struct {
 	// DefaultWindow.
 	Window time.Duration
 	// Sliding holds Limit in every interval of length Window. Without it, twice Limit
-	// less one may be admitted within one Window across an edge.
+	// less one may be admitted within one Window across an edge, or twice Limit where
+	// the request that began the window was taken back.
 	Sliding bool
 	// Capacity is how many keys are told apart, at 64 bytes each. 0 is
 	// DefaultCapacity.

@@ -61,6 +61,9 @@ func (l Limiter[S]) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome
 
 // SettleTagged is Settle with a tag, as if the reservation had begun with it.
 func (l Limiter[S]) SettleTagged(k doorward.Key, t doorward.Ticket, o doorward.Outcome, tag table.Event, now time.Time) (before S, at int64, p table.Policy[S]) {
+	if o > doorward.Void {
+		o = doorward.Failed // no outcome is a failure
+	}
 	shared := o
 	if o == doorward.Succeeded {
 		shared = doorward.Void
