@@ -328,15 +328,3 @@ func TestLockout(t *testing.T) {
 		t.Run(h.name, h.play)
 	}
 }
-
-// F1: what is no outcome counts as a failure.
-func TestNoOutcome(t *testing.T) {
-	for _, o := range []doorward.Outcome{4, 0x40, 0x80, 0xc0, 0xff} {
-		l := must(lockout.New(policyOf("free=1 window=60 first=10 max=35 capacity=8 inflight=8")))
-		_, ticket := l.Reserve(keyOf("k"), start)
-		l.Settle(keyOf("k"), ticket, o, start)
-		if d := l.Check(keyOf("k"), start); d.Reason != doorward.Locked {
-			t.Errorf("settled as %v: %+v, want locked", o, d)
-		}
-	}
-}
