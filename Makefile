@@ -11,14 +11,14 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 1m
 
 # Programs that nobody here wrote and that the tests talk to.
-DEBIAN = curl hydra iproute2 nginx-light
+DEBIAN = curl hydra iproute2 nginx-light nodejs php-cli
 
 .PHONY: test tools lint race fuzz bench tidy
 
 test: tools lint race
 
 tools:
-	@set -e; missing=; for p in curl hydra ip nginx; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	@set -e; missing=; for p in curl hydra ip nginx node php; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		$$sudo apt-get update -qq; \
