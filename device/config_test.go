@@ -62,6 +62,16 @@ func TestConfigLimits(t *testing.T) {
 	}
 }
 
+func TestTTL(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{0: 90 * day, time.Second: time.Second, 1000 * day: 1000 * day} {
+		c := config("a")
+		c.TTL = ttl
+		if s := must(device.New(c)); s.TTL() != want {
+			t.Errorf("TTL %v: %v, want %v", ttl, s.TTL(), want)
+		}
+	}
+}
+
 // TestKeysAreCopied: a caller may wipe its keys.
 func TestKeysAreCopied(t *testing.T) {
 	c := config("a")

@@ -112,6 +112,9 @@ func New(c Config) (*Signer, error) {
 	return s, nil
 }
 
+// TTL returns how long a token is valid from when it was signed.
+func (s *Signer) TTL() time.Duration { return time.Duration(s.ttl) * time.Second }
+
 // checkKey checks k and that none of the newer keys is the same.
 func checkKey(k []byte, newer [][]byte) error {
 	if len(k) < minKey {

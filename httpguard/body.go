@@ -13,19 +13,30 @@ import (
 // length it declares.
 const firstRead = 4 << 10
 
-// received is a request body, or the status that says why it is not here.
+// received is a request body, or why it is not here.
 type received struct {
 	bytes   []byte
 	arrived bool
-	refused int // 0, 400, 408 or 413
+	lost    bool         // it did not arrive: nothing is charged
+	refused *statusError // the request does not reach the handler
 }
+
+// statusError says why a request is refused as what it is, and with which status.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return "httpguard: " + e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+func (e *statusError) Status() int   { return e.status }
 
 // receive reads the body of r. The deadline stays when the body has not arrived: net/http
 // reads some of what is left.
 func (g *Gate) receive(w http.ResponseWriter, r *http.Request) received {
 	if r.ContentLength > g.maxBody {
 		g.boundRest(w, r)
-		return received{refused: http.StatusRequestEntityTooLarge}
+		return received{refused: &statusError{http.StatusRequestEntityTooLarge, errTooLarge}}
 	}
 	set := g.setDeadline(w, r)
 	b, err := readBounded(r.Body, r.ContentLength, g.maxBody)
@@ -37,11 +48,11 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request) received {
 		}
 		return received{bytes: b, arrived: true}
 	case err == errTooLarge, errors.As(err, &tooLarge):
-		return received{refused: http.StatusRequestEntityTooLarge}
+		return received{refused: &statusError{http.StatusRequestEntityTooLarge, err}}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return received{refused: http.StatusRequestTimeout}
+		return received{lost: true, refused: &statusError{http.StatusRequestTimeout, err}}
 	}
-	return received{refused: http.StatusBadRequest}
+	return received{lost: true, refused: &statusError{http.StatusBadRequest, err}}
 }
 
 // boundRest gives the rest of a body that nobody wants the time of one that somebody
@@ -53,8 +64,11 @@ func (g *Gate) boundRest(w http.ResponseWriter, r *http.Request) {
 }
 
 // setDeadline limits how long the body may take, and reports whether it did. The
-// server's own limit stays if it is shorter.
+// server's own limit stays if it is shorter. Without a ResponseWriter it does nothing.
 func (g *Gate) setDeadline(w http.ResponseWriter, r *http.Request) bool {
+	if w == nil {
+		return false
+	}
 	s, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	if s != nil && 0 < s.ReadTimeout && s.ReadTimeout <= g.bodyTimeout {
 		return false

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/doorward/doorward/device"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/httpguard"
 	"github.com/doorward/doorward/lockout"
@@ -91,6 +92,54 @@ func Example_outcome() {
 	// Output:
 	// 192.0.2.1 failed
 	// 192.0.2.1 succeeded
+}
+
+// Subjects and known devices: strangers guess at an account from many networks, and
+// its owner still gets in.
+func Example_devices() {
+	rules, err := guard.New(guard.Login)
+	if err != nil {
+		log.Fatal(err)
+	}
+	devices, err := device.New(device.Config{Guard: "login", Keys: [][]byte{[]byte("32 random bytes that are a secret")}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	gate, err := httpguard.New(httpguard.Options{
+		Guard:   rules,
+		Devices: devices,
+		Subject: func(r *http.Request) (string, error) { return r.PostFormValue("user"), nil },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	h := gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !checkPassword(r.PostFormValue("user"), r.PostFormValue("password")) {
+			http.Error(w, "wrong password", http.StatusUnauthorized)
+			return
+		}
+		httpguard.FromRequest(r).Succeeded()
+	}))
+	post := func(addr, password string, cookies ...*http.Cookie) *http.Response {
+		r := httptest.NewRequest("POST", "/login", strings.NewReader("user=ada&password="+password))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.RemoteAddr = addr + ":1234"
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Result()
+	}
+	known := post("192.0.2.7", "lovelace").Cookies()
+	for i := range 40 {
+		post(fmt.Sprintf("198.51.100.%d", i), "guess")
+	}
+	fmt.Println("a stranger:", post("203.0.113.8", "lovelace").StatusCode)
+	fmt.Println("the owner: ", post("203.0.113.9", "lovelace", known...).StatusCode)
+	// Output:
+	// a stranger: 429
+	// the owner:  200
 }
 
 // Check decides without writing: for handlers that answer in a language of their own.

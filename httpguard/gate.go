@@ -18,12 +18,19 @@
 // says, else as what its answer means, else as failed. A panic, a hijacked
 // connection and a caller that hung up before there was an answer are failures. The
 // request body is in memory before anything is charged, so that a slow sender keeps
-// nobody else waiting, and callers who are refused only because others of their
-// network are just being judged wait for up to a second.
+// nobody else waiting, and callers who are refused only because others are just being
+// judged wait for up to a second: first come, first served within a network, and
+// networks take turns.
+//
+// What is guessed at, the subject, is named by the function Options.Subject. A browser
+// from which an attempt on a subject succeeded can be known again by a cookie, and is
+// then let in while strangers have the subject locked: Options.Devices.
 //
 // It gives up on what the handler sends after its final status: that was the
 // outcome. A handler that unwraps the ResponseWriter and answers through what it
-// finds there hides its answer, and has failed the attempt.
+// finds there hides its answer, and has failed the attempt. Whoever hijacks the
+// connection settles before, and removes the header Doorward-Outcome himself; what
+// that means for a httputil.ReverseProxy is with Gate.Handler.
 //
 // Do not put it in front of whole sites: what it counts are attempts, so it belongs
 // on the routes that judge a secret. It does not match routes; use a ServeMux or
@@ -35,67 +42,16 @@
 package httpguard
 
 import (
-	"errors"
-	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/device"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/outcome"
 )
-
-// What a zero field of Options stands for.
-const (
-	DefaultMaxBody     = 64 << 10
-	DefaultBodyTimeout = 10 * time.Second
-	DefaultMaxWaiting  = 1024
-)
-
-// Options describe a Gate. Only Guard must be set.
-type Options struct {
-	// Guard decides.
-	Guard *guard.Guard
-	// Clients names the caller. Nil: the TCP peer.
-	Clients *clientip.Resolver
-	// Outcome reads the handler's answer where the handler does not settle its
-	// attempt itself; the header Doorward-Outcome is then removed from what is sent.
-	// Nil: a handler that says nothing has failed the attempt.
-	Outcome *outcome.Classifier
-	// Refuse answers refused requests; FromRequest works in it. Nil: the function
-	// Refuse. A replacement should answer all refusals of a status alike: what
-	// differs tells the caller which rule refused.
-	Refuse func(http.ResponseWriter, *http.Request, guard.Verdict)
-	// Settled, if set, is called once when an attempt is settled, from the goroutine
-	// that settles it and before the answer is sent. Requests that were refused, or
-	// whose body did not arrive, were no attempts.
-	Settled func(*http.Request, *Permit)
-	// MaxBody is how many bytes a request body may have: 0 is DefaultMaxBody. The
-	// body is read into memory before anything is charged. A larger one is charged,
-	// settled as malformed and answered with 413. Exempt callers have no limit.
-	//
-	// A negative MaxBody turns that off: the handler reads the body itself. Then a
-	// caller who sends slowly holds a reservation for as long as the handler lets
-	// him, and keeps everyone Busy who shares a key with him.
-	MaxBody int64
-	// BodyTimeout is how long the body may take to arrive: 0 is DefaultBodyTimeout.
-	// A later one is answered with 408 and charges nothing. It needs a
-	// ResponseWriter that has SetReadDeadline, as those of net/http have, and never
-	// extends a shorter ReadTimeout of the http.Server.
-	BodyTimeout time.Duration
-	// MaxWaiting is how many requests may wait at once for a key that is Busy: 0 is
-	// DefaultMaxWaiting, negative none. One network may have a quarter of them. Each
-	// holds its body in memory meanwhile.
-	MaxWaiting int
-	// RateLimitHeaders adds the fields RateLimit-Policy and RateLimit of
-	// draft-ietf-httpapi-ratelimit-headers-11 to all answers to attempts and all
-	// refusals: what the network rules would still admit of this caller. Rules on
-	// other keys are never shown. The refusals are then no longer all alike.
-	RateLimitHeaders bool
-}
 
 // A Gate admits requests as attempts. It is safe for concurrent use. The zero Gate
 // refuses all of them as Unavailable.
@@ -109,50 +65,54 @@ type Gate struct {
 	bodyTimeout time.Duration
 	queue       queue
 	rateLimit   bool
-}
 
-// New returns a Gate, or an error that names the option.
-func New(o Options) (*Gate, error) {
-	if o.Guard == nil {
-		return nil, errors.New("httpguard: Guard must be set")
-	}
-	if o.BodyTimeout < 0 {
-		return nil, fmt.Errorf("httpguard: BodyTimeout must not be negative, got %v", o.BodyTimeout)
-	}
-	g := &Gate{
-		guard: o.Guard, clients: o.Clients, outcome: o.Outcome, custom: o.Refuse, onSettled: o.Settled,
-		maxBody: o.MaxBody, bodyTimeout: o.BodyTimeout, rateLimit: o.RateLimitHeaders,
-	}
-	if g.clients == nil {
-		g.clients = new(clientip.Resolver)
-	}
-	switch g.maxBody {
-	case 0:
-		g.maxBody = DefaultMaxBody
-	case math.MaxInt64:
-		g.maxBody-- // one byte more is read
-	}
-	if g.bodyTimeout == 0 {
-		g.bodyTimeout = DefaultBodyTimeout
-	}
-	if o.MaxWaiting == 0 {
-		o.MaxWaiting = DefaultMaxWaiting
-	}
-	g.queue.limit(o.MaxWaiting)
-	return g, nil
+	subject   func(*http.Request) (string, error)
+	challenge func(*http.Request) (string, error)
+	optional  bool
+	canonical func(string) string
+	devices   *device.Signer
+	cookie    string
 }
 
 // Check decides on r as an attempt, waiting while its key is Busy, and writes
 // nothing. If the verdict allows, the caller settles the permit; one that is dropped
-// becomes a failure when its lease ends. Check does not read the body: read it first.
+// becomes a failure when its lease ends.
+//
+// Without Subject and Challenge it does not read the body: read it first. With one of
+// them it reads up to MaxBody into memory, for as long as the connection lets it, and
+// leaves r with a body that reads as before. If the body did not arrive, or the
+// request does not name what it must, the verdict is the zero Verdict, which refuses,
+// and Err says why, in an error that has the method Status() int: what to answer.
 func (g *Gate) Check(r *http.Request) *Permit {
-	p := g.permit(r)
-	g.attempt(r.Context(), p, true)
-	return p
+	if !g.names() {
+		p := g.permit(r)
+		g.attempt(r.Context(), p, true)
+		return p
+	}
+	p, body := g.decide(nil, r)
+	if body.arrived {
+		body.replace(r)
+	}
+	if body.refused == nil || !body.lost && !p.verdict.Allowed {
+		return p
+	}
+	p.Malformed() // if it was charged
+	return &Permit{gate: g, request: r, client: p.client, err: body.refused}
 }
 
 // Handler returns a handler that passes on to next what the guard admits, and
 // answers the rest. In next, FromRequest has the attempt.
+//
+// If next is a httputil.ReverseProxy and the Gate has an Outcome, its ModifyResponse
+// must remove Doorward-Outcome from answers with status 101: the proxy writes them to
+// the hijacked connection, past the ResponseWriter that removes it from all others.
+//
+// Gates can be nested, but each settles its own attempt. The inner one takes the
+// header Doorward-Outcome out of the answer, so that the outer one does not see it
+// and takes the answer for what it means without. Whatever stands between the two can
+// settle the outer attempt, which it has by FromRequest before the inner gate is
+// called; or the rules go into one guard. Gates with Devices then need different
+// names in DeviceCookie.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	if next == nil {
 		panic("httpguard: Handler needs a handler")
@@ -161,34 +121,20 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 }
 
 func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	p := g.permit(r)
-	var body received
-	if r.Body != nil && r.Body != http.NoBody && g.maxBody >= 0 {
-		// A locked caller is refused before the body is read.
-		v := g.check(p)
-		if !v.Allowed && v.Reason != doorward.Busy {
-			p.verdict = v
-			g.refuse(w, r, p)
-			return
-		}
-		if !v.Exempt {
-			body = g.receive(w, r)
-		}
-		if body.refused == http.StatusBadRequest || body.refused == http.StatusRequestTimeout {
-			Answer(w, r, body.refused)
-			return
-		}
-	}
-	g.attempt(r.Context(), p, body.refused == 0)
-	if !p.verdict.Allowed {
+	p, body := g.decide(w, r)
+	switch {
+	case body.lost:
+		Answer(w, r, body.refused.status)
+		return
+	case !p.verdict.Allowed:
 		g.refuse(w, r, p)
 		return
 	}
 	r = p.attach(r)
-	if body.refused != 0 {
+	if body.refused != nil {
 		p.Malformed()
 		g.showQuotas(w.Header(), p)
-		Answer(w, r, body.refused)
+		Answer(w, r, body.refused.status)
 		return
 	}
 	stripRequest(r)
@@ -196,6 +142,38 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		body.replace(r)
 	}
 	g.pass(w, r, p, next)
+}
+
+// decide reads the body of r, learns what r names, and asks the guard. Unless the body
+// was lost, the permit has the verdict: on an attempt that names nothing if the body
+// is refused.
+func (g *Gate) decide(w http.ResponseWriter, r *http.Request) (p *Permit, body received) {
+	p = g.permit(r)
+	reads := r.Body != nil && r.Body != http.NoBody && g.maxBody >= 0
+	if !reads && !g.names() {
+		g.attempt(r.Context(), p, true)
+		return p, body
+	}
+	// A locked network is refused before the body is read. Only what strangers have
+	// spent for all does not refuse a known device, and which it is for the body tells.
+	v := g.check(p)
+	if !v.Allowed && v.Reason != doorward.Busy && !(v.Overflow && g.showsToken(r)) {
+		p.verdict = v
+		return p, body
+	}
+	if reads && !v.Exempt {
+		if body = g.receive(w, r); body.lost {
+			return p, body
+		}
+	}
+	if g.names() && !v.Exempt && body.refused == nil {
+		body.refused = g.name(p, r, body)
+	}
+	g.attempt(r.Context(), p, body.refused == nil)
+	if p.verdict.Allowed && body.refused != nil {
+		p.err = body.refused
+	}
+	return p, body
 }
 
 // pass calls next and settles what next leaves open.

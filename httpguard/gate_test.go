@@ -24,14 +24,33 @@ import (
 
 func TestNewErrors(t *testing.T) {
 	g := newGuard(t, perNetwork(5))
-	for want, o := range map[string]httpguard.Options{
-		"httpguard: Guard must be set":                         {},
-		"httpguard: BodyTimeout must not be negative, got -1s": {Guard: g, BodyTimeout: -time.Second},
-		"": {Guard: g, MaxBody: -1, MaxWaiting: -1},
+	per := func(p guard.Per) *guard.Guard {
+		return newGuard(t, guard.Config{Rules: []guard.Rule{{Lockout: free(5)}, {Name: "a", Per: p, Lockout: free(5)}}})
+	}
+	devices, name := signer(t, 'a'), account
+	for _, tt := range []struct {
+		want string
+		o    httpguard.Options
+	}{
+		{"httpguard: Guard must be set", httpguard.Options{}},
+		{"httpguard: BodyTimeout must not be negative, got -1s", httpguard.Options{Guard: g, BodyTimeout: -time.Second}},
+		{`httpguard: DeviceCookie must be the name of a cookie, got "a b"`, httpguard.Options{Guard: g, DeviceCookie: "a b"}},
+		{`httpguard: Subject must be set: rule "a" charges it`, httpguard.Options{Guard: per(guard.Subject), Challenge: name}},
+		{`httpguard: Subject must be set: rule "a" charges it`, httpguard.Options{Guard: per(guard.Pair), Challenge: name}},
+		{`httpguard: Challenge must be set: rule "a" charges it`, httpguard.Options{Guard: per(guard.Challenge), Subject: name}},
+		{"httpguard: Devices must not be set: no rule charges a device", httpguard.Options{Guard: per(guard.Pair), Subject: name, Devices: devices}},
+		{"httpguard: Subject must be set: a device is known for one", httpguard.Options{Guard: per(guard.Device), Devices: devices}},
+		{"", httpguard.Options{Guard: g, MaxBody: -1, MaxWaiting: -1}},
+		{"", httpguard.Options{Guard: g, Subject: name, Challenge: name}},
+		{"", httpguard.Options{Guard: per(guard.Subject), Subject: name}},
+		{"", httpguard.Options{Guard: per(guard.Pair), Subject: name}},
+		{"", httpguard.Options{Guard: per(guard.Challenge), Challenge: name}},
+		{"", httpguard.Options{Guard: per(guard.Device), Subject: name, Devices: devices, DeviceCookie: "__Host-device"}},
+		{"", httpguard.Options{Guard: per(guard.Everyone)}},
 	} {
-		gate, err := httpguard.New(o)
-		if got := fmt.Sprint(err); got != want && err != nil || (err == nil) != (want == "") || (gate == nil) != (err != nil) {
-			t.Errorf("%+v: %v, want %s", o, err, want)
+		gate, err := httpguard.New(tt.o)
+		if got := fmt.Sprint(err); got != tt.want && err != nil || (err == nil) != (tt.want == "") || (gate == nil) != (err != nil) {
+			t.Errorf("%v, want %s", err, tt.want)
 		}
 	}
 }
@@ -187,8 +206,8 @@ func TestParallelRight(t *testing.T) {
 		work time.Duration
 		less int // served at least
 	}{
-		{0, time.Millisecond, 256},     // a quarter of 1,024 may wait
-		{4000, time.Microsecond, 1000}, // all may
+		{0, time.Millisecond, 256},    // a quarter of 1,024 may wait
+		{4000, time.Microsecond, 333}, // all may: the guard takes 5 at once, every 15 ms
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGuard(t, perNetwork(5))
@@ -234,8 +253,8 @@ func TestRateLimitHeaders(t *testing.T) {
 			Exempt: prefixes("192.0.2.8/32"), Blocked: prefixes("192.0.2.9/32"),
 		}
 		const policy = `"burst";q=2;w=60, "day";q=20;w=86400`
-		on := newGate(t, httpguard.Options{Guard: newGuard(t, c), RateLimitHeaders: true, MaxBody: 4})
-		off := newGate(t, httpguard.Options{Guard: newGuard(t, c)})
+		on := newGate(t, httpguard.Options{Guard: newGuard(t, c), RateLimitHeaders: true, MaxBody: 4, Subject: account, OptionalSubject: true})
+		off := newGate(t, httpguard.Options{Guard: newGuard(t, c), Subject: account, OptionalSubject: true})
 		for _, tt := range []struct {
 			caller, body  string
 			handler       http.Handler

@@ -1,6 +1,8 @@
 package httpguard_test
 
 import (
+	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/device"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/httpguard"
 	"github.com/doorward/doorward/lockout"
@@ -199,4 +202,27 @@ func prefixes(s ...string) (p []netip.Prefix) {
 		p = append(p, netip.MustParsePrefix(s))
 	}
 	return p
+}
+
+// signer signs the tokens of the guard "login" with the key of this letter, and knows
+// those that older keys signed.
+func signer(t testing.TB, letters ...byte) *device.Signer {
+	t.Helper()
+	c := device.Config{Guard: "login"}
+	for _, l := range letters {
+		c.Keys = append(c.Keys, bytes.Repeat([]byte{l}, 32))
+	}
+	s, err := device.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// hijackable is a recorder that gives its connection away.
+type hijackable struct{ *httptest.ResponseRecorder }
+
+func (hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, _ := net.Pipe()
+	return c, bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c)), nil
 }

@@ -370,7 +370,7 @@ func TestNilPermit(t *testing.T) {
 		p.Malformed()
 		p.Void()
 		o, settled := p.Outcome()
-		if p.Settle(doorward.Succeeded) || settled || o != doorward.Failed || p.Verdict().Allowed || p.Addr().IsValid() || p.How() != 0 || p.Warning() != "" || p.Err() != nil {
+		if p.Settle(doorward.Succeeded) || settled || o != doorward.Failed || p.Verdict().Allowed || p.Addr().IsValid() || p.How() != 0 || p.Warning() != "" || p.Err() != nil || p.StepUp() {
 			t.Error("not a permit for nothing")
 		}
 	}

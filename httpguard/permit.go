@@ -20,6 +20,7 @@ type Permit struct {
 	request *http.Request
 	client  guard.Request
 	verdict guard.Verdict // fixed before anyone else has the permit
+	wallet  *wallet       // nil unless a success makes a device known
 	err     error
 
 	mu      sync.Mutex
@@ -69,8 +70,13 @@ func (p *Permit) How() clientip.How {
 	return p.client.How
 }
 
-// Err returns why a Store could not decide or settle, nil if it could. What it could
-// not decide was refused; what it could not settle becomes a failure in time.
+// StepUp reports whether a stronger proof is needed before the attempt is judged: a
+// step-up rule of its subject is spent.
+func (p *Permit) StepUp() bool { return p.Verdict().StepUp }
+
+// Err returns why a Store could not decide or settle, or why the request was malformed
+// before it reached the handler, else nil. What a Store could not decide was refused;
+// what it could not settle becomes a failure in time.
 func (p *Permit) Err() error {
 	if p == nil {
 		return nil

@@ -92,6 +92,8 @@ func wordsFor(status int) words {
 		return words{"That took too long", "The request did not arrive in time, so it was not passed on. Please check your connection and try again."}
 	case http.StatusRequestEntityTooLarge:
 		return words{"Request too large", "The request is larger than what is accepted here, so it was not passed on."}
+	case http.StatusUnsupportedMediaType:
+		return words{"Request not understood", "The request has a form that is not accepted here, so it was not passed on."}
 	case http.StatusTooManyRequests:
 		return words{"Too many attempts", "There were too many attempts in a short time, so this one was not looked at: nothing you entered was checked. Please wait a little, then try again. Trying sooner does not help, and does not make the wait longer."}
 	case http.StatusBadGateway, http.StatusGatewayTimeout:

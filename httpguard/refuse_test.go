@@ -151,7 +151,7 @@ func TestAnswerBodies(t *testing.T) {
 		{"*/*", "text/plain; charset=utf-8"},
 		{"", "text/plain; charset=utf-8"},
 	} {
-		for _, status := range []int{400, 403, 408, 413, 429, 502, 503, 504, 418} {
+		for _, status := range []int{400, 403, 408, 413, 415, 429, 502, 503, 504, 418} {
 			r := from("192.0.2.7", "POST", "")
 			if tt.accept != "" {
 				r.Header.Set("Accept", tt.accept)

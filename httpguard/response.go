@@ -34,6 +34,9 @@ func (r *response) final(status int) {
 		stripResponse(r.w.Header())
 	}
 	r.gate.showQuotas(r.w.Header(), r.permit)
+	if status != http.StatusSwitchingProtocols { // a hijacked connection, too
+		r.gate.remember(r.w.Header(), r.permit)
+	}
 }
 
 // Unwrap is for http.ResponseController: deadlines and full duplex.
