@@ -143,7 +143,8 @@ func New(o Options) (*Gate, error) {
 }
 
 // checkNames checks that whatever a rule charges has a name, so that no rule stands
-// there without ever applying.
+// there without ever applying. Device rules may: without Devices all callers are
+// strangers.
 func (o Options) checkNames() error {
 	devices := false
 	for _, r := range o.Guard.Rules() {

@@ -3,6 +3,8 @@ package main
 import (
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -86,5 +88,61 @@ func TestAssembleUnconfigured(t *testing.T) {
 	c.Doors[0].Door.Routes = []string{"x"}
 	if _, err := assemble(c, slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), `door "default": door: Routes[0]`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Doors of one realm share one guard, and devices are known to their guard.
+func TestAssembleRealm(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.key"), []byte("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(filepath.Join(dir, "doorward.yaml"), []byte(`
+upstream: http://app:3000
+realms: {accounts: {preset: login}}
+doors:
+  - {name: login, routes: [/login], realm: accounts, subject: {form: user}, outcome: {header: true}}
+  - {name: api, routes: [/api, /login], realm: accounts, subject: {json: user}, subject_optional: true, outcome: {header: true}}
+  - {name: alone, routes: ["/alone/{user}"], preset: login, subject: {path: "/alone/{user}"}, outcome: {header: true}}
+  - {name: code, routes: [/code], preset: one_time_code, subject: {form: user}, challenge: {form: code}, outcome: {header: true}}
+devices: {key_files: [a.key], cookie: known, ttl: 1h}
+`), config.Overrides{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doors, rules := count(c); doors != 4 || rules != 8+8+7 {
+		t.Errorf("%d doors, %d rules", doors, rules)
+	}
+	pc, err := assemble(c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	login, api, alone, code := pc.Doors[0], pc.Doors[1], pc.Doors[2], pc.Doors[3]
+	if login.Guard != api.Guard || login.Guard == alone.Guard {
+		t.Error("the doors have other guards than they should")
+	}
+	if !login.Subject.NeedsBody() || login.Challenge != nil || code.Challenge == nil || login.OptionalSubject || !api.OptionalSubject {
+		t.Error("the doors name other subjects than they should")
+	}
+	if login.PathNames || !alone.PathNames {
+		t.Error("the paths of other doors name subjects than should")
+	}
+	if login.DeviceCookie != "known" || code.Devices != nil || code.DeviceCookie != "" {
+		t.Errorf("cookies %q and %q, devices %v", login.DeviceCookie, code.DeviceCookie, code.Devices)
+	}
+	now := time.Unix(1_700_000_000, 0)
+	alice := doorward.KeyFromName("alice")
+	token, _ := login.Devices.Issue(alice, now)
+	for _, row := range []struct {
+		door  proxy.Door
+		after time.Duration
+		want  bool
+	}{{api, time.Hour - 1, true}, {api, time.Hour, false}, {alone, 0, false}} {
+		if _, ok := row.door.Devices.Verify(token, alice, now.Add(row.after)); ok != row.want {
+			t.Errorf("door %s knows the device after %v: %t, want %t", row.door.Name, row.after, ok, row.want)
+		}
+	}
+	if _, err := proxy.New(pc); err != nil {
+		t.Error(err)
 	}
 }

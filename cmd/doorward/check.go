@@ -32,12 +32,7 @@ probably not meant is a warning, and the exit code is 0.`,
 	}
 }
 
-func count(c config.Config) (doors, rules int) {
-	for _, d := range c.Doors {
-		rules += len(d.Guard.Rules)
-	}
-	return len(c.Doors), rules
-}
+func count(c config.Config) (doors, rules int) { return len(c.Doors), c.Rules() }
 
 func plural(n int, noun string) string {
 	if n == 1 {

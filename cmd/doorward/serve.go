@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -14,12 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
-	"github.com/doorward/doorward/door"
-	"github.com/doorward/doorward/guard"
-	"github.com/doorward/doorward/outcome"
 )
 
 const serveHelp = `Serve passes requests on to an application and guards its doors. What to do comes
@@ -37,8 +32,19 @@ default, since most applications answer 200 or 302 to wrong guesses too:
 What is named together must hold together: 302,cookie:session.
 
 Per network, five failures lock for a minute, doubling up to an hour, and twenty in a
-day for 30 seconds up to 15 minutes; wider networks have more. A file can say all
-this otherwise.
+day for 30 seconds up to 15 minutes; wider networks have more. --preset takes other
+rules: login, one_time_code, pairing, password_reset, recovery, signup,
+pushed_authorization, device_code or device_start. A file can say all this otherwise.
+
+--subject says where a request names the account that is guessed at, for presets that
+count accounts as well as networks; --challenge likewise the code or session:
+    form:NAME        a field of a form
+    json:PATH        a member of a JSON body, such as user.email
+    header:NAME      a header
+    query:NAME       a parameter of the query
+    path:PATTERN     a segment of the path, such as /verify/{id}
+    basic_auth       the user of Basic credentials
+What names it twice, in two ways or not at all is refused.
 
 Behind another proxy, name it with --trusted-proxy: else all callers are one.
 
@@ -47,6 +53,7 @@ the process at once, with exit code 1.`
 
 const serveExample = `  doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --succeeded 302
   doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --door 'POST /reset' --succeeded cookie:session
+  doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --succeeded 302 --preset login --subject form:username
   doorward serve --upstream http://127.0.0.1:3000 --door / --basic-auth --succeeded 2xx,3xx --failed 401
   doorward serve --config doorward.yaml`
 
@@ -68,6 +75,9 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&fl.Doors, "door", nil, "guard `ROUTE`, such as 'POST /login' (repeatable)")
 	f.StringVar(&fl.Succeeded, "succeeded", "", "what a right guess is answered with: `FORMS` as above")
 	f.StringVar(&fl.Failed, "failed", "", "`STATUSES` that are failures even if they look like successes")
+	f.StringVar(&fl.Preset, "preset", "", "take the rules of the preset `NAME`")
+	f.StringVar(&fl.Subject, "subject", "", "`WHERE` a request names its account, as above")
+	f.StringVar(&fl.Challenge, "challenge", "", "`WHERE` a request names its code or session, as above")
 	f.BoolVar(&fl.BasicAuth, "basic-auth", false, "count only requests with Basic credentials")
 	f.BoolVar(&fl.IgnoreCase, "ignore-case", false, "the application ignores letter case in paths")
 	f.StringArrayVar(&fl.Exempt, "exempt", nil, "a `NETWORK` that is never limited (repeatable)")
@@ -144,7 +154,11 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 		for _, r := range pc.Doors[i].Guard.Rules() {
 			names = append(names, r.Name)
 		}
-		log.Info("guarding", "door", d.Name, "routes", strings.Join(d.Door.Routes, ", "), "rules", strings.Join(names, ", "))
+		line := []any{"door", d.Name, "routes", strings.Join(d.Door.Routes, ", "), "rules", strings.Join(names, ", ")}
+		if d.Realm != "" {
+			line = append(line, "realm", d.Realm)
+		}
+		log.Info("guarding", line...)
 	}
 	for _, w := range c.Warnings() {
 		log.Warn(w)
@@ -154,35 +168,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 	}
 	log.Info("stopped")
 	return nil
-}
-
-// assemble builds what the proxy is made of.
-func assemble(c config.Config, log *slog.Logger) (proxy.Config, error) {
-	pc := proxy.Config{
-		Upstream:          c.Upstream,
-		ClientsConfigured: c.ClientsConfigured,
-		Log:               log,
-		Timeouts:          proxy.Timeouts(c.Timeouts),
-		Limits:            proxy.Limits(c.Limits),
-	}
-	var err error
-	if pc.Clients, err = clientip.New(c.Clients); err != nil {
-		return pc, err
-	}
-	for _, d := range c.Doors {
-		built := proxy.Door{Name: d.Name, MaxBody: d.MaxBody}
-		if built.Match, err = door.New(d.Door); err != nil {
-			return pc, fmt.Errorf("door %q: %w", d.Name, err)
-		}
-		if built.Guard, err = guard.New(d.Guard); err != nil {
-			return pc, fmt.Errorf("door %q: %w", d.Name, err)
-		}
-		if built.Outcome, err = outcome.New(d.Outcome); err != nil {
-			return pc, fmt.Errorf("door %q: %w", d.Name, err)
-		}
-		pc.Doors = append(pc.Doors, built)
-	}
-	return pc, nil
 }
 
 func newLog(c config.Log, w io.Writer) *slog.Logger {

@@ -137,6 +137,39 @@ func TestServeFlags(t *testing.T) {
 	p.wantExit(0)
 }
 
+// With a preset that charges subjects, one account is shut to an address and others are not.
+func TestServePreset(t *testing.T) {
+	p := start(t, "serve", "--listen", "127.0.0.1:0", "--upstream", application(t), "--door", "POST /login", "--succeeded", "302",
+		"--preset", "login", "--subject", "form:user")
+	if l := p.line("guarding"); !strings.Contains(l, `rules="site32, site48, site24, network, subject, step-up, pair"`) {
+		t.Errorf("line %s", l)
+	}
+	guess := func(user string) int {
+		t.Helper()
+		r, err := http.PostForm("http://"+p.addr+"/login", url.Values{"user": {user}, "password": {"wrong"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		return r.StatusCode
+	}
+	for i := range 7 {
+		want := http.StatusOK
+		if i >= 5 {
+			want = http.StatusTooManyRequests
+		}
+		if status := guess("alice"); status != want {
+			t.Errorf("guess %d at alice: %d, want %d", i, status, want)
+		}
+	}
+	if status := guess("bob"); status != http.StatusOK {
+		t.Errorf("bob: %d, want 200", status)
+	}
+	if status := p.login("right"); status != http.StatusBadRequest { // names no user
+		t.Errorf("nobody: %d, want 400", status)
+	}
+}
+
 func TestServeFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doorward.yaml")
 	text := "listen: 127.0.0.1:1\nupstream: " + application(t) + `

@@ -48,30 +48,43 @@ func (s *source) check(f *file) Config {
 	if len(f.Doors) == 0 {
 		s.fail("doors", "must have at least one door")
 	}
+	c.Devices = s.devices(f.Devices)
+	realms := s.realms(f.Realms)
 	taken := map[string]string{}
-	var names []string
 	var guards []*guard.Guard
 	var routes [][]route
 	for i := range f.Doors {
 		path := index("doors", i)
 		s.name(path+".name", f.Doors[i].Name, taken)
-		d, r, g := s.door(path, &f.Doors[i], c.Limits.BodyBytes)
-		c.Doors, names = append(c.Doors, d), append(names, d.Name)
-		routes, guards = append(routes, r), append(guards, g)
+		d, r := s.door(path, &f.Doors[i], c.Limits.BodyBytes)
+		rules := s.keeper(path, &f.Doors[i], realms)
+		d.Guard = rules.config
+		s.needs(path, &f.Doors[i], rules)
+		c.Doors, routes, guards = append(c.Doors, d), append(routes, r), append(guards, rules.guard)
 	}
-	s.overlaps(routes, names)
+	s.unused(realms, f.Doors)
+	s.devicesUsed(guards)
+	s.overlaps(routes, c.Doors)
 	s.response(&c, guards)
 	return c
 }
 
-// door turns one door into its configuration, its routes one by one, and a guard that
-// keeps nothing, nil if its rules are wrong.
-func (s *source) door(path string, f *doorFile, bodyBytes int64) (d Door, routes []route, g *guard.Guard) {
+// door turns one door, less its rules, into its configuration and its routes one by
+// one.
+func (s *source) door(path string, f *doorFile, bodyBytes int64) (d Door, routes []route) {
 	d = Door{
-		Name:    f.Name,
-		Door:    door.Config{IgnoreCase: f.IgnoreCase, BasicAuth: f.When != ""},
-		Outcome: s.outcome(path+".outcome", &f.Outcome),
-		MaxBody: s.size(path+".max_body", f.MaxBody, bodyBytes, 1, maxBodyBytes),
+		Name:            f.Name,
+		Realm:           f.Realm,
+		Door:            door.Config{IgnoreCase: f.IgnoreCase, BasicAuth: f.When != ""},
+		Subject:         s.subject(path+".subject", f.Subject),
+		SubjectOptional: f.SubjectOptional,
+		Challenge:       s.subject(path+".challenge", f.Challenge),
+		Outcome:         s.outcome(path+".outcome", &f.Outcome),
+		MaxBody:         s.size(path+".max_body", f.MaxBody, bodyBytes, 1, maxBodyBytes),
+	}
+	s.oneBody(path, d)
+	if f.SubjectOptional && f.Subject == nil {
+		s.fail(path+".subject_optional", "must not be true without subject")
 	}
 	if len(f.Routes) == 0 {
 		s.fail(path+".routes", `must have at least one route such as "POST /login"`)
@@ -93,18 +106,7 @@ func (s *source) door(path string, f *doorFile, bodyBytes int64) (d Door, routes
 		routes = append(routes, route{path: at, pattern: r, door: one})
 		d.Door.Routes = append(d.Door.Routes, r)
 	}
-	rules, complete := s.rules(path, f)
-	d.Guard.Rules = rules
-	d.Guard.Exempt = s.networks(path, "exempt", f.Exempt)
-	d.Guard.Blocked = s.networks(path, "blocked", f.Blocked)
-	if !complete {
-		return d, routes, nil
-	}
-	g, err := probe(d.Guard)
-	if err != nil {
-		s.core(path, err, nil)
-	}
-	return d, routes, g
+	return d, routes
 }
 
 // A route is one route of a door by itself.
@@ -113,16 +115,19 @@ type route struct {
 	door          *door.Door
 }
 
-// overlaps reports routes that two doors keep: each of them would count the same
-// attempt against its own rules.
-func (s *source) overlaps(doors [][]route, names []string) {
-	for b := range doors {
+// overlaps reports routes that two doors keep with rules of their own: each of them
+// would count the same attempt.
+func (s *source) overlaps(routes [][]route, doors []Door) {
+	for b := range routes {
 	routes:
-		for _, r := range doors[b] {
+		for _, r := range routes[b] {
 			for a := range b {
-				for _, other := range doors[a] {
+				if doors[a].Realm != "" && doors[a].Realm == doors[b].Realm {
+					continue
+				}
+				for _, other := range routes[a] {
 					if door.Overlaps(other.door, r.door) {
-						s.fail(r.path, "%q overlaps with %q of door %q: two doors must not keep one route", r.pattern, other.pattern, names[a])
+						s.fail(r.path, "%q overlaps with %q of door %q: two doors must not keep one route, except in one realm", r.pattern, other.pattern, doors[a].Name)
 						continue routes
 					}
 				}
@@ -243,15 +248,7 @@ func (s *source) name(path, name string, taken map[string]string) {
 	if s.failed[path] {
 		return
 	}
-	valid := name != "" && len(name) <= 64
-	for _, c := range []byte(name) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '/', c == '-':
-		default:
-			valid = false
-		}
-	}
-	switch {
+	switch valid := isName(name); {
 	case !valid && !s.has(path):
 		s.fail(path, `must be 1 to 64 letters, digits or any of "._/-"`)
 	case !valid:
@@ -261,6 +258,17 @@ func (s *source) name(path, name string, taken map[string]string) {
 	default:
 		taken[name] = parent(path)
 	}
+}
+
+func isName(name string) bool {
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '/', c == '-':
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
 }
 
 func index(path string, i int) string { return fmt.Sprintf("%s[%s]", path, strconv.Itoa(i)) }

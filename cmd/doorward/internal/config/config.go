@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/subject"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
@@ -31,6 +32,7 @@ type Config struct {
 	// that there are no proxies.
 	ClientsConfigured bool
 	Doors             []Door
+	Devices           *Devices // nil if there are none
 	Log               Log
 	Timeouts          Timeouts
 	Limits            Limits
@@ -38,11 +40,41 @@ type Config struct {
 
 // Door is a set of routes, the rules that guard them, and how answers are read.
 type Door struct {
-	Name    string
-	Door    door.Config
-	Guard   guard.Config
-	Outcome outcome.Rules
-	MaxBody int64
+	Name string
+	// Realm is what doors that share one guard have in common, "" if the door has a
+	// guard of its own. The Guard of all of them is the same.
+	Realm string
+	Door  door.Config
+	// Subject and Challenge say where requests name them. The zero Source: nowhere.
+	Subject, Challenge subject.Source
+	// SubjectOptional lets requests pass that name no subject, past the rules that
+	// charge it.
+	SubjectOptional bool
+	Guard           guard.Config
+	Outcome         outcome.Rules
+	MaxBody         int64
+}
+
+// GuardName is the name of the door's guard: the realm's, else the door's. No two
+// guards have one name.
+func (d Door) GuardName() string {
+	if d.Realm != "" {
+		return d.Realm
+	}
+	return d.Name
+}
+
+// Rules returns how many rules there are: those of a realm count once.
+func (c Config) Rules() int {
+	n := 0
+	counted := map[string]bool{}
+	for _, d := range c.Doors {
+		if !counted[d.GuardName()] {
+			n += len(d.Guard.Rules)
+		}
+		counted[d.GuardName()] = true
+	}
+	return n
 }
 
 // Log says how log lines are written.
@@ -146,11 +178,22 @@ func (o Overrides) apply(s *source, f *file) {
 // Warnings tells what is allowed and probably not meant.
 func (c Config) Warnings() []string {
 	var all []string
+	warned := map[string]bool{}
 	for _, d := range c.Doors {
-		d.Guard.Store = noStore{}
-		g, err := guard.New(d.Guard)
+		g, err := probe(d.Guard)
 		if err != nil {
 			continue
+		}
+		if unread := unread(d, g); unread != "" {
+			all = append(all, fmt.Sprintf("door %q: %s is read and no rule charges it", d.Name, unread))
+		}
+		if warned[d.GuardName()] {
+			continue
+		}
+		warned[d.GuardName()] = true
+		whose := "door"
+		if d.Realm != "" {
+			whose = "realm"
 		}
 		v4, v6 := g.Families()
 		for _, family := range []struct {
@@ -158,9 +201,25 @@ func (c Config) Warnings() []string {
 			name    string
 		}{{v4, "IPv4"}, {v6, "IPv6"}} {
 			if !family.limited {
-				all = append(all, fmt.Sprintf("door %q: %s callers are not limited: no rule that refuses applies to them", d.Name, family.name))
+				all = append(all, fmt.Sprintf("%s %q: %s callers are not limited: no rule that refuses applies to them", whose, d.GuardName(), family.name))
 			}
 		}
 	}
 	return all
+}
+
+// unread names what d reads from requests though no rule of g charges it.
+func unread(d Door, g *guard.Guard) string {
+	subjects, challenges := false, false
+	for _, r := range g.Rules() {
+		subjects = subjects || chargesSubject(r)
+		challenges = challenges || r.Per == guard.Challenge
+	}
+	switch {
+	case d.Subject != subject.Source{} && !subjects:
+		return "the subject"
+	case d.Challenge != subject.Source{} && !challenges:
+		return "the challenge"
+	}
+	return ""
 }

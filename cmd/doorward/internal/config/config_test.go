@@ -13,10 +13,13 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/subject"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/outcome"
+	"github.com/doorward/doorward/throttle"
+	"github.com/doorward/doorward/window"
 )
 
 const day = 24 * time.Hour
@@ -30,7 +33,7 @@ func networks(text ...string) (list []netip.Prefix) {
 
 func one(status int) outcome.Statuses { return outcome.Statuses{{First: status, Last: status}} }
 
-// Every key that there is, read into the one field that it is for.
+// Every key that there is, read into the one field that it is for; see keys_test.go.
 const full = `
 listen: "[::1]:9000"
 upstream: https://app.example:8443/
@@ -38,11 +41,21 @@ clients:
   header: Forwarded
   trusted_proxies: [10.0.0.0/8, "2001:db8::/32"]
   trust_unix: true
+realms:
+  accounts:
+    preset: password_reset
+    exempt: [192.0.2.0/24]
+    blocked: [198.51.100.0/24]
+  codes:
+    rules: [{name: hour, per: network, window: {limit: 20, window: 1h}}]
 doors:
   - name: login
     routes: ["POST /login", 'POST /api/token']
     ignore_case: true
     when: basic_auth
+    subject: {form: "user[name]"}
+    subject_optional: true
+    challenge: {header: x-challenge}
     outcome:
       failed: {status: [401, 403], set_cookie: flash, location: /login}
       succeeded: {status: 2xx, set_cookie: session, location: /home}
@@ -66,26 +79,62 @@ doors:
       - {per: network6/48, on_success: by_key, shadow: false, step_up: false, lockout: {free_failures: 200, window: 24h, first_lockout: 1m, max_lockout: 15m, decay: true}}
       - {per: network4/24, lockout: {free_failures: 200, window: 24h, first_lockout: 1m, max_lockout: 15m, decay: true}}
       - {per: everyone, lockout: {free_failures: 65535, window: 24h, first_lockout: 1m, max_lockout: 15m, decay: true}}
+      - {per: network, throttle: {per_source: 15, global: 60, window: 1h, sources: 1000, in_flight: 100}}
+      - {per: network6/32, throttle: {}}
+      - {per: pair, window: {limit: 3, window: 1d, sliding: true, capacity: 1000, in_flight: 100}}
+      - {per: challenge, window: {}}
+      - {per: subject, step_up: true, lockout: {free_failures: 100, window: 30d, first_lockout: 30d, max_lockout: 30d}}
+      - {per: device, lockout: {free_failures: 10, window: 24h, first_lockout: 30s, max_lockout: 15m}}
     exempt: [192.0.2.0/24]
     blocked: ["::/0"]
     max_body: 1MiB
   - name: other
     routes: [/other]
     outcome: {header: true}
+  - {name: reset, routes: [POST /reset], realm: accounts, subject: {json: user.email}, outcome: {header: true}}
+  - {name: mail, routes: [/reset], realm: accounts, subject: {query: user}, outcome: {header: true}}
+  - {name: phone, routes: [/phone], realm: accounts, subject: {header: X-Phone}, outcome: {header: true}}
+  - {name: code, routes: ["/verify/{id}"], realm: codes, subject: {path: "/verify/{id}"}, outcome: {header: true}}
+  - {name: accounts/token, routes: [/token], preset: login, subject: {basic_auth: true}, outcome: {header: true}}
+devices:
+  key_files: [testdata/new.key, testdata/old.key]
+  cookie: __Host-device
+  ttl: 30d
 log: {format: json, level: debug}
 timeouts: {read_header: 1s, body: 2s, upstream_response: 39s, idle: 3s, shutdown: 4s}
 limits: {header_bytes: 16KiB, body_bytes: 1000}
 `
 
+func ascending(first byte, n int) (b []byte) {
+	for i := range n {
+		b = append(b, first+byte(i))
+	}
+	return b
+}
+
+func descending(first byte, n int) (b []byte) {
+	for i := range n {
+		b = append(b, first-byte(i))
+	}
+	return b
+}
+
 func TestFull(t *testing.T) {
+	accounts := guard.PasswordReset
+	accounts.Exempt, accounts.Blocked = networks("192.0.2.0/24"), networks("198.51.100.0/24")
+	simple := func(d Door) Door {
+		d.Outcome, d.MaxBody = outcome.Rules{Header: true}, 1000
+		return d
+	}
 	want := Config{
 		Listen:            "[::1]:9000",
 		Upstream:          &url.URL{Scheme: "https", Host: "app.example:8443"},
 		Clients:           clientip.Config{Header: "Forwarded", Trusted: networks("10.0.0.0/8", "2001:db8::/32"), TrustUnix: true},
 		ClientsConfigured: true,
 		Doors: []Door{{
-			Name: "login",
-			Door: door.Config{Routes: []string{"POST /login", "POST /api/token"}, IgnoreCase: true, BasicAuth: true},
+			Name:    "login",
+			Door:    door.Config{Routes: []string{"POST /login", "POST /api/token"}, IgnoreCase: true, BasicAuth: true},
+			Subject: subject.Source{Form: "user[name]"}, SubjectOptional: true, Challenge: subject.Source{Header: "x-challenge"},
 			Guard: guard.Config{
 				Rules: []guard.Rule{
 					{Name: "burst", Lockout: &lockout.Policy{FreeFailures: 5, Window: time.Minute, FirstLockout: time.Minute, MaxLockout: time.Hour}},
@@ -96,6 +145,12 @@ func TestFull(t *testing.T) {
 					{V4: -1, V6: 48, Lockout: &lockout.Policy{FreeFailures: 200, Window: day, FirstLockout: time.Minute, MaxLockout: 15 * time.Minute, Decay: true}},
 					{V4: 24, V6: -1, Lockout: &lockout.Policy{FreeFailures: 200, Window: day, FirstLockout: time.Minute, MaxLockout: 15 * time.Minute, Decay: true}},
 					{Per: guard.Everyone, Lockout: &lockout.Policy{FreeFailures: 65535, Window: day, FirstLockout: time.Minute, MaxLockout: 15 * time.Minute, Decay: true}},
+					{Throttle: &throttle.Policy{PerSource: 15, Global: 60, Window: time.Hour, Sources: 1000, InFlight: 100}},
+					{V4: -1, V6: 32, Throttle: &throttle.Policy{}},
+					{Per: guard.Pair, Window: &window.Policy{Limit: 3, Window: day, Sliding: true, Capacity: 1000, InFlight: 100}},
+					{Per: guard.Challenge, Window: &window.Policy{}},
+					{Per: guard.Subject, Action: guard.StepUp, Lockout: &lockout.Policy{FreeFailures: 100, Window: 30 * day, FirstLockout: 30 * day, MaxLockout: 30 * day}},
+					{Per: guard.Device, Lockout: &lockout.Policy{FreeFailures: 10, Window: day, FirstLockout: 30 * time.Second, MaxLockout: 15 * time.Minute}},
 				},
 				Exempt:  networks("192.0.2.0/24"),
 				Blocked: networks("::/0"),
@@ -113,58 +168,22 @@ func TestFull(t *testing.T) {
 			Guard:   guard.Config{Rules: defaultRules()},
 			Outcome: outcome.Rules{Header: true},
 			MaxBody: 1000,
-		}},
+		},
+			simple(Door{Name: "reset", Realm: "accounts", Door: door.Config{Routes: []string{"POST /reset"}}, Subject: subject.Source{JSON: "user.email"}, Guard: accounts}),
+			simple(Door{Name: "mail", Realm: "accounts", Door: door.Config{Routes: []string{"/reset"}}, Subject: subject.Source{Query: "user"}, Guard: accounts}),
+			simple(Door{Name: "phone", Realm: "accounts", Door: door.Config{Routes: []string{"/phone"}}, Subject: subject.Source{Header: "X-Phone"}, Guard: accounts}),
+			simple(Door{Name: "code", Realm: "codes", Door: door.Config{Routes: []string{"/verify/{id}"}}, Subject: subject.Source{Path: "/verify/{id}"}, Guard: guard.Config{
+				Rules: []guard.Rule{{Name: "hour", Window: &window.Policy{Limit: 20, Window: time.Hour}}},
+			}}),
+			simple(Door{Name: "accounts/token", Door: door.Config{Routes: []string{"/token"}}, Subject: subject.Source{BasicAuth: true}, Guard: guard.Login}),
+		},
+		Devices:  &Devices{Keys: Keys{ascending(0, 32), descending(255, 40)}, Cookie: "__Host-device", TTL: 30 * day},
 		Log:      Log{JSON: true, Level: slog.LevelDebug},
 		Timeouts: Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 39 * time.Second, Idle: 3 * time.Second, Shutdown: 4 * time.Second},
 		Limits:   Limits{HeaderBytes: 16 << 10, BodyBytes: 1000},
 	}
 	if got := mustParse(t, full); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-}
-
-// full has every key of a file, so a key that is added is tested too.
-func TestFullHasEveryKey(t *testing.T) {
-	s := newSource(name)
-	var f file
-	s.decode([]byte(full), &f)
-	given := map[string]bool{}
-	for p := range s.places {
-		given[keyOf(p)] = true
-	}
-	given["clients.hops"] = true // not together with trusted_proxies, see TestHops
-	var walk func(path string, typ reflect.Type)
-	walk = func(path string, typ reflect.Type) {
-		if typ.Kind() == reflect.Pointer {
-			typ = typ.Elem()
-		}
-		if path != "" && !given[path] {
-			t.Errorf("full does not have %s", path)
-		}
-		to := reflect.New(typ).Interface()
-		_, isSetter := to.(setter)
-		_, isLister := to.(lister)
-		switch {
-		case isSetter || isLister:
-		case typ.Kind() == reflect.Slice:
-			walk(path, typ.Elem())
-		case typ.Kind() == reflect.Struct:
-			for i := range typ.NumField() {
-				walk(join(path, typ.Field(i).Tag.Get("yaml")), typ.Field(i).Type)
-			}
-		}
-	}
-	walk("", reflect.TypeFor[file]())
-}
-
-// keyOf cuts the indexes out of a path.
-func keyOf(path string) string {
-	for {
-		open := strings.IndexByte(path, '[')
-		if open < 0 {
-			return path
-		}
-		path = path[:open] + path[open+strings.IndexByte(path[open:], ']')+1:]
 	}
 }
 

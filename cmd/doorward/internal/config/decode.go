@@ -118,6 +118,8 @@ func (s *source) value(path string, n *yaml.Node, v reflect.Value) {
 			s.value(path, n, v.Elem())
 		case reflect.Struct:
 			s.mapping(path, n, v)
+		case reflect.Map:
+			s.named(path, n, v)
 		case reflect.Slice:
 			s.slice(path, n, v)
 		case reflect.String:
@@ -173,6 +175,38 @@ func (s *source) mapping(path string, n *yaml.Node, v reflect.Value) {
 	for i := range v.NumField() {
 		fields[v.Type().Field(i).Tag.Get("yaml")] = v.Field(i)
 	}
+	s.pairs(path, n, func(name string, at Error, val *yaml.Node) {
+		if fields[name].IsValid() {
+			s.value(join(path, name), val, fields[name])
+			return
+		}
+		hint, meant := suggest(v.Type(), path, name)
+		s.failAt(at, join(path, clip(name)), "unknown key"+hint)
+		s.failed[meant] = true // what was meant is not missing
+	})
+}
+
+// named decodes a mapping whose keys are names that the file gives.
+func (s *source) named(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		s.fail(path, "must be a mapping from names, got %s", shown(n))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	s.pairs(path, n, func(name string, at Error, val *yaml.Node) {
+		if !isName(name) || strings.Contains(name, ".") { // which paths are made with
+			s.failAt(at, join(path, clip(name)), `must be named with 1 to 64 letters, digits or any of "_/-"`)
+			return
+		}
+		to := reflect.New(v.Type().Elem()).Elem()
+		s.value(join(path, name), val, to)
+		v.SetMapIndex(reflect.ValueOf(name), to)
+	})
+}
+
+// pairs calls each with every key of a mapping, where it stands, and its value. What no
+// mapping may have is reported.
+func (s *source) pairs(path string, n *yaml.Node, each func(name string, at Error, val *yaml.Node)) {
 	lines := map[string]int{}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
@@ -184,14 +218,9 @@ func (s *source) mapping(path string, n *yaml.Node, v reflect.Value) {
 			s.failAt(at, path, fmt.Sprintf("keys must be text, got %s", shown(key)))
 		case lines[name] != 0:
 			s.failAt(at, join(path, clip(name)), fmt.Sprintf("must be there once, line %d has it too", lines[name]))
-		case fields[name].IsValid():
-			lines[name] = key.Line
-			s.value(join(path, name), val, fields[name])
 		default:
 			lines[name] = key.Line
-			hint, meant := suggest(v.Type(), path, name)
-			s.failAt(at, join(path, clip(name)), "unknown key"+hint)
-			s.failed[meant] = true // what was meant is not missing
+			each(name, at, val)
 		}
 	}
 }

@@ -8,13 +8,15 @@ import (
 // A file is what a configuration file holds. The decoder takes keys and types from
 // here, and there is no other description of them.
 type file struct {
-	Listen   address      `yaml:"listen"`
-	Upstream upstream     `yaml:"upstream"`
-	Clients  *clientsFile `yaml:"clients"`
-	Doors    []doorFile   `yaml:"doors"`
-	Log      logFile      `yaml:"log"`
-	Timeouts timeoutsFile `yaml:"timeouts"`
-	Limits   limitsFile   `yaml:"limits"`
+	Listen   address              `yaml:"listen"`
+	Upstream upstream             `yaml:"upstream"`
+	Clients  *clientsFile         `yaml:"clients"`
+	Realms   map[string]realmFile `yaml:"realms"`
+	Doors    []doorFile           `yaml:"doors"`
+	Devices  *devicesFile         `yaml:"devices"`
+	Log      logFile              `yaml:"log"`
+	Timeouts timeoutsFile         `yaml:"timeouts"`
+	Limits   limitsFile           `yaml:"limits"`
 }
 
 type clientsFile struct {
@@ -24,16 +26,49 @@ type clientsFile struct {
 	TrustUnix      bool      `yaml:"trust_unix"`
 }
 
+type realmFile struct {
+	Preset  preset     `yaml:"preset"`
+	Rules   []ruleFile `yaml:"rules"`
+	Exempt  []network  `yaml:"exempt"`
+	Blocked []network  `yaml:"blocked"`
+}
+
 type doorFile struct {
-	Name       string      `yaml:"name"`
-	Routes     []string    `yaml:"routes"`
-	IgnoreCase bool        `yaml:"ignore_case"`
-	When       when        `yaml:"when"`
-	Outcome    outcomeFile `yaml:"outcome"`
-	Rules      []ruleFile  `yaml:"rules"`
-	Exempt     []network   `yaml:"exempt"`
-	Blocked    []network   `yaml:"blocked"`
-	MaxBody    size        `yaml:"max_body"`
+	Name            string      `yaml:"name"`
+	Routes          []string    `yaml:"routes"`
+	IgnoreCase      bool        `yaml:"ignore_case"`
+	When            when        `yaml:"when"`
+	Subject         *sourceFile `yaml:"subject"`
+	SubjectOptional bool        `yaml:"subject_optional"`
+	Challenge       *sourceFile `yaml:"challenge"`
+	Outcome         outcomeFile `yaml:"outcome"`
+	Realm           string      `yaml:"realm"`
+	Preset          preset      `yaml:"preset"`
+	Rules           []ruleFile  `yaml:"rules"`
+	Exempt          []network   `yaml:"exempt"`
+	Blocked         []network   `yaml:"blocked"`
+	MaxBody         size        `yaml:"max_body"`
+}
+
+// ruled is what of a door a realm has instead.
+func (f *doorFile) ruled() realmFile {
+	return realmFile{Preset: f.Preset, Rules: f.Rules, Exempt: f.Exempt, Blocked: f.Blocked}
+}
+
+// sourceFile says where requests name something: one of its keys is given.
+type sourceFile struct {
+	Form      string `yaml:"form"`
+	JSON      string `yaml:"json"`
+	Header    string `yaml:"header"`
+	Query     string `yaml:"query"`
+	BasicAuth bool   `yaml:"basic_auth"`
+	Path      string `yaml:"path"`
+}
+
+type devicesFile struct {
+	KeyFiles []string `yaml:"key_files"`
+	Cookie   string   `yaml:"cookie"`
+	TTL      interval `yaml:"ttl"`
 }
 
 type outcomeFile struct {
@@ -54,12 +89,14 @@ type voidFile struct {
 }
 
 type ruleFile struct {
-	Name      string       `yaml:"name"`
-	Per       per          `yaml:"per"`
-	OnSuccess onSuccess    `yaml:"on_success"`
-	Shadow    bool         `yaml:"shadow"`
-	StepUp    bool         `yaml:"step_up"`
-	Lockout   *lockoutFile `yaml:"lockout"`
+	Name      string        `yaml:"name"`
+	Per       per           `yaml:"per"`
+	OnSuccess onSuccess     `yaml:"on_success"`
+	Shadow    bool          `yaml:"shadow"`
+	StepUp    bool          `yaml:"step_up"`
+	Lockout   *lockoutFile  `yaml:"lockout"`
+	Throttle  *throttleFile `yaml:"throttle"`
+	Window    *windowFile   `yaml:"window"`
 }
 
 type lockoutFile struct {
@@ -71,6 +108,22 @@ type lockoutFile struct {
 	Lease        interval `yaml:"lease"`
 	Capacity     positive `yaml:"capacity"`
 	InFlight     positive `yaml:"in_flight"`
+}
+
+type throttleFile struct {
+	PerSource positive `yaml:"per_source"`
+	Global    positive `yaml:"global"`
+	Window    interval `yaml:"window"`
+	Sources   positive `yaml:"sources"`
+	InFlight  positive `yaml:"in_flight"`
+}
+
+type windowFile struct {
+	Limit    positive `yaml:"limit"`
+	Window   interval `yaml:"window"`
+	Sliding  bool     `yaml:"sliding"`
+	Capacity positive `yaml:"capacity"`
+	InFlight positive `yaml:"in_flight"`
 }
 
 type logFile struct {

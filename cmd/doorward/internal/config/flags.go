@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
+	"strings"
 
 	"github.com/doorward/doorward/outcome"
 )
@@ -16,6 +17,9 @@ type Flags struct {
 	Doors          []string
 	Succeeded      string
 	Failed         string
+	Subject        string
+	Challenge      string
+	Preset         string
 	BasicAuth      bool
 	IgnoreCase     bool
 	Exempt, Block  []string
@@ -34,6 +38,7 @@ func (fl Flags) Config() (Config, error) {
 	s.flags = map[string]string{
 		"upstream": "--upstream", "doors": "--door", "doors[0]": "--door", "doors[0].routes": "--door",
 		"doors[0].outcome": "--succeeded", "doors[0].outcome.succeeded": "--succeeded", "doors[0].outcome.failed": "--failed",
+		"doors[0].subject": "--subject", "doors[0].challenge": "--challenge", "doors[0].preset": "--preset",
 		"doors[0].exempt": "--exempt", "doors[0].blocked": "--block",
 		"clients": "--client-header", "clients.trusted_proxies": "--trusted-proxy", "clients.header": "--client-header", "clients.hops": "--hops",
 	}
@@ -49,6 +54,9 @@ func (fl Flags) Config() (Config, error) {
 		d.Routes = append(d.Routes, route)
 	}
 	s.outcomeFlags(fl, &d.Outcome)
+	d.Subject = s.sourceFlag("doors[0].subject", fl.Subject)
+	d.Challenge = s.sourceFlag("doors[0].challenge", fl.Challenge)
+	s.flag("doors[0].preset", "--preset", fl.Preset, d.Preset.set)
 	d.Exempt = s.networkFlags("doors[0].exempt", "--exempt", fl.Exempt)
 	d.Blocked = s.networkFlags("doors[0].blocked", "--block", fl.Block)
 	if len(fl.TrustedProxies) > 0 || fl.ClientHeader != "" || fl.Hops != 0 {
@@ -79,6 +87,28 @@ func (s *source) outcomeFlags(fl Flags, o *outcomeFile) {
 		o.Succeeded = conditionsFile{Status: statuses{c.Status}, SetCookie: c.SetCookie, Location: c.Location}
 	}
 	s.flag("doors[0].outcome.failed", "--failed", fl.Failed, o.Failed.Status.add)
+}
+
+// sourceFlag reads what says where requests name something: form:username, json:user.email,
+// header:X-User, query:user, path:/verify/{id} or basic_auth.
+func (s *source) sourceFlag(path, value string) *sourceFile {
+	if value == "" {
+		return nil
+	}
+	s.given[path] = true
+	f := &sourceFile{}
+	kind, name, named := strings.Cut(value, ":")
+	to := map[string]*string{"form": &f.Form, "json": &f.JSON, "header": &f.Header, "query": &f.Query, "path": &f.Path}[kind]
+	switch {
+	case kind == "basic_auth" && !named:
+		f.BasicAuth = true
+	case to != nil && name != "":
+		*to = name
+	default:
+		s.fail(path, "must be form:NAME, json:PATH, header:NAME, query:NAME, path:PATTERN or basic_auth, got %q", cut(value))
+	}
+	s.given[path+"."+kind] = true
+	return f
 }
 
 // flag reads a flag that is one value.

@@ -52,6 +52,30 @@ upstream: http://a
 clients: {hops: 2}
 doors: [{name: default, routes: [/], outcome: {header: true}}]
 `},
+		{"preset", Flags{Upstream: "http://a", Doors: []string{"/"}, Succeeded: "header", Preset: "signup"}, `
+upstream: http://a
+doors: [{name: default, routes: [/], preset: signup, outcome: {header: true}}]
+`},
+		{"form", Flags{Upstream: "http://a", Doors: []string{"/"}, Succeeded: "header", Preset: "one_time_code", Subject: "form:user[name]", Challenge: "query:id"}, `
+upstream: http://a
+doors: [{name: default, routes: [/], preset: one_time_code, subject: {form: "user[name]"}, challenge: {query: id}, outcome: {header: true}}]
+`},
+		{"json", Flags{Upstream: "http://a", Doors: []string{"/"}, Succeeded: "header", Preset: "login", Subject: "json:user.email"}, `
+upstream: http://a
+doors: [{name: default, routes: [/], preset: login, subject: {json: user.email}, outcome: {header: true}}]
+`},
+		{"path", Flags{Upstream: "http://a", Doors: []string{"/"}, Succeeded: "header", Preset: "login", Subject: "path:/verify/{id}"}, `
+upstream: http://a
+doors: [{name: default, routes: [/], preset: login, subject: {path: "/verify/{id}"}, outcome: {header: true}}]
+`},
+		{"header", Flags{Upstream: "http://a", Doors: []string{"/"}, Succeeded: "header", Preset: "login", Subject: "header:X-User"}, `
+upstream: http://a
+doors: [{name: default, routes: [/], preset: login, subject: {header: X-User}, outcome: {header: true}}]
+`},
+		{"basic", Flags{Upstream: "http://a", Doors: []string{"/"}, Succeeded: "header", BasicAuth: true, Preset: "login", Subject: "basic_auth"}, `
+upstream: http://a
+doors: [{name: default, routes: [/], when: basic_auth, preset: login, subject: {basic_auth: true}, outcome: {header: true}}]
+`},
 	} {
 		c, err := row.flags.Config()
 		if err != nil {
@@ -90,6 +114,13 @@ func TestFlagErrors(t *testing.T) {
 		{with(func(f *Flags) { f.TrustedProxies = []string{"10.0.0.1", "0.0.0.0/0"} }), []string{
 			`--trusted-proxy "10.0.0.1": must be a network, for one address 10.0.0.1/32`, `--trusted-proxy "0.0.0.0/0": must not be 0.0.0.0/0: it trusts everyone`}},
 		{with(func(f *Flags) { f.ClientHeader = "X-Real-IP" }), []string{"--client-header: --trusted-proxy, --hops or trust_unix must be set with --client-header X-Real-Ip: anyone can send it"}},
+		{with(func(f *Flags) { f.Preset = "logn" }), []string{`--preset: must be device_code, device_start, login, one_time_code, pairing, password_reset, pushed_authorization, recovery or signup, got "logn"`}},
+		{with(func(f *Flags) { f.Preset = "login" }), []string{"--subject: is missing: must say where requests name the subject, such as form:username: preset login charges subjects"}},
+		{with(func(f *Flags) { f.Preset, f.Subject = "one_time_code", "form:a" }), []string{"--challenge: is missing: must say where requests name the challenge, such as form:challenge_id: preset one_time_code charges challenges"}},
+		{with(func(f *Flags) { f.Subject = "username" }), []string{`--subject: must be form:NAME, json:PATH, header:NAME, query:NAME, path:PATTERN or basic_auth, got "username"`}},
+		{with(func(f *Flags) { f.Subject = "form:" }), []string{`--subject: must be form:NAME, json:PATH, header:NAME, query:NAME, path:PATTERN or basic_auth, got "form:"`}},
+		{with(func(f *Flags) { f.Subject = "basic_auth:x" }), []string{`--subject: must be form:NAME, json:PATH, header:NAME, query:NAME, path:PATTERN or basic_auth, got "basic_auth:x"`}},
+		{with(func(f *Flags) { f.Subject, f.Challenge = "path:/a", "form:a b" }), []string{`--subject: must have a wildcard like {id}, got "/a"`, `--challenge: must be a field name in plain ASCII, got "a b"`}},
 		{with(func(f *Flags) { f.Hops = 33 }), []string{"--hops: must be 1 to 32, got 33"}},
 		{with(func(f *Flags) { f.Hops = -1 }), []string{"--hops: must be 1 to 32, got -1"}},
 		{with(func(f *Flags) { f.Hops, f.TrustedProxies = 2, []string{"10.0.0.0/8"} }), []string{"--hops: must be 0 with --trusted-proxy, got 2"}},

@@ -3,10 +3,13 @@ package config
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/subject"
+	"github.com/doorward/doorward/device"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/outcome"
@@ -20,6 +23,8 @@ func FuzzConfig(f *testing.F) {
 	f.Add("a: &a [*a]")
 	f.Add("? {a: b}\n: c\n")
 	f.Add("doors: [{rules: [{lockout: {}}, 1, {per: network}], routes: [5]}, 1]\nclients: {trusted_proxies: [1, {}]}")
+	f.Add(realm)
+	f.Add(door1("subject: {form: a, json: b}\nchallenge: {path: /}\npreset: login\nrules: [{window: {}, throttle: {}}]"))
 	f.Add("%YAML 1.1\n---\n!!map {<<: {a: b}}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := Parse(name, []byte(text), Overrides{})
@@ -65,10 +70,9 @@ func build(t *testing.T, c Config) {
 			t.Fatal(err)
 		}
 		m.Match(door.Request{Method: http.MethodPost, Host: "a", Target: "/login"})
+		d.Guard.Rules = slices.Clone(d.Guard.Rules)
 		for i := range d.Guard.Rules {
-			p := *d.Guard.Rules[i].Lockout
-			p.Capacity, p.InFlight = min(p.Capacity, 10)|1, min(p.InFlight, 10)|1
-			d.Guard.Rules[i].Lockout = &p
+			small(&d.Guard.Rules[i])
 		}
 		g, err := guard.New(d.Guard)
 		if err != nil {
@@ -80,9 +84,41 @@ func build(t *testing.T, c Config) {
 		if _, err := outcome.New(d.Outcome); err != nil {
 			t.Fatal(err)
 		}
+		for _, from := range []subject.Source{d.Subject, d.Challenge} {
+			if from == (subject.Source{}) {
+				continue
+			}
+			if _, err := subject.New(from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if HasDevices(g.Rules()) {
+			if _, err := device.New(device.Config{Guard: d.GuardName(), Keys: c.Devices.Keys, TTL: c.Devices.TTL}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if d.Name == "" || d.MaxBody <= 0 {
 			t.Fatalf("door %+v", d)
 		}
 	}
 	c.Warnings()
+}
+
+// small makes the tables of a rule small.
+func small(r *guard.Rule) {
+	few := func(n int) int { return min(n, 10) | 1 }
+	switch {
+	case r.Lockout != nil:
+		p := *r.Lockout
+		p.Capacity, p.InFlight = few(p.Capacity), few(p.InFlight)
+		r.Lockout = &p
+	case r.Throttle != nil:
+		p := *r.Throttle
+		p.Sources, p.InFlight = few(p.Sources), few(p.InFlight)
+		r.Throttle = &p
+	default:
+		p := *r.Window
+		p.Capacity, p.InFlight = few(p.Capacity), few(p.InFlight)
+		r.Window = &p
+	}
 }

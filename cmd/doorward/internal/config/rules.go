@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/guard"
-	"github.com/doorward/doorward/lockout"
 )
 
 // noStore lets a guard be built to be judged, without the memory that its counts
@@ -25,17 +24,16 @@ func probe(c guard.Config) (*guard.Guard, error) {
 	return guard.New(c)
 }
 
-// ruleFields tells where in a rule the fields of guard.Rule and lockout.Policy stand.
-var ruleFields = map[string]string{
-	"Per": "per", "V4": "per", "V6": "per", "Action": "step_up", "OnSuccess": "on_success", "Lockout": "lockout",
-	"FreeFailures": "lockout.free_failures", "Window": "lockout.window", "FirstLockout": "lockout.first_lockout",
-	"MaxLockout": "lockout.max_lockout", "Lease": "lockout.lease", "Capacity": "lockout.capacity", "InFlight": "lockout.in_flight",
-}
-
-// rules returns the rules of a door and whether all of them are right.
-func (s *source) rules(path string, f *doorFile) (rules []guard.Rule, complete bool) {
+// rules returns the rules of a door or a realm and whether all of them are right.
+func (s *source) rules(path string, f realmFile) (rules []guard.Rule, complete bool) {
+	fromPreset := path + ".preset"
 	path += ".rules"
 	switch {
+	case s.has(fromPreset) && s.has(path):
+		s.fail(fromPreset, "must not be given with rules")
+		return nil, false
+	case s.has(fromPreset):
+		return presetRules(f.Preset, s.has("devices")), !s.failed[fromPreset]
 	case !s.has(path):
 		return defaultRules(), true
 	case s.failed[path]:
@@ -79,10 +77,12 @@ func (s *source) rule(path string, f *ruleFile, before []guard.Rule) (guard.Rule
 		r.Action = guard.StepUp
 	}
 	if !s.has(path + ".per") {
-		s.fail(path+".per", "must be network, network4/BITS, network6/BITS or everyone")
+		s.fail(path+".per", "must be network, network4/BITS, network6/BITS, subject, challenge, pair, device or everyone")
 	}
-	if f.Lockout != nil {
-		r.Lockout = f.Lockout.policy()
+	if !s.policy(path, f, &r) {
+		return r, false
+	}
+	if r.Lockout != nil {
 		s.required(path + ".lockout")
 		s.lease(path+".lockout", &r, before)
 	}
@@ -92,7 +92,7 @@ func (s *source) rule(path string, f *ruleFile, before []guard.Rule) (guard.Rule
 		if err == nil {
 			return r, true
 		}
-		field := s.core(path, err, ruleFields)
+		field := s.core(path, err, fieldsOf(&r))
 		if repaired[field] || !repair(&r, field) {
 			return r, false
 		}
@@ -114,45 +114,14 @@ func (s *source) required(path string) {
 	}
 }
 
-// repair puts a value in a field that is right, whatever the others are.
-func repair(r *guard.Rule, field string) bool {
-	p := r.Lockout
-	switch {
-	case field == "Action":
-		r.Action = guard.Refuse
-		return true
-	case field == "OnSuccess":
-		r.OnSuccess = guard.ByKey
-		return true
-	case p == nil:
-		return false
-	}
-	switch field {
-	case "FreeFailures":
-		p.FreeFailures = 1
-	case "Window":
-		p.Window = math.MaxInt64
-	case "FirstLockout":
-		p.FirstLockout = 1
-	case "MaxLockout":
-		p.MaxLockout = math.MaxInt64
-	case "Lease":
-		p.Lease = 0
-	case "Capacity":
-		p.Capacity = 0
-	case "InFlight":
-		p.InFlight = 0
-	default:
-		return false
-	}
-	return true
-}
-
 // lease checks what no rule can be blamed for by itself: all rules have one lease, at
 // most the shortest window.
 func (s *source) lease(path string, r *guard.Rule, before []guard.Rule) {
 	lease, window := time.Duration(0), time.Duration(math.MaxInt64)
 	for _, b := range before {
+		if b.Lockout == nil {
+			continue
+		}
 		lease, window = max(lease, b.Lockout.Lease), min(window, b.Lockout.Window)
 	}
 	p := r.Lockout
@@ -163,19 +132,6 @@ func (s *source) lease(path string, r *guard.Rule, before []guard.Rule) {
 	case p.Lease > window:
 		s.fail(path+".lease", "must be at most the shortest window of the rules before it (%s), got %s", showDuration(window), showDuration(p.Lease))
 		repair(r, "Lease")
-	}
-}
-
-func (f *lockoutFile) policy() *lockout.Policy {
-	return &lockout.Policy{
-		FreeFailures: f.FreeFailures,
-		Window:       time.Duration(f.Window),
-		FirstLockout: time.Duration(f.FirstLockout),
-		MaxLockout:   time.Duration(f.MaxLockout),
-		Decay:        f.Decay,
-		Lease:        time.Duration(f.Lease),
-		Capacity:     int(f.Capacity),
-		InFlight:     int(f.InFlight),
 	}
 }
 
@@ -202,12 +158,20 @@ func (s *source) networks(path, key string, list []network) []netip.Prefix {
 }
 
 var (
-	corePrefix = regexp.MustCompile(`^(?:(?:guard|lockout|outcome|clientip|door): |rule (?:"(?:[^"\\]|\\.)*"|\d+): )`)
+	corePrefix = regexp.MustCompile(`^(?:(?:guard|lockout|throttle|window|outcome|clientip|door|device|subject): |rule (?:"(?:[^"\\]|\\.)*"|\d+): )`)
 	coreField  = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*(?:\.[A-Z][A-Za-z]*)?)(?:\[\d+\])?(?:: | (must .*|".*))$`)
 	coreName   = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*(?:\.[A-Z][A-Za-z]*)?\b`)
 	coreTime   = regexp.MustCompile(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s\b`)
 	coreGot    = regexp.MustCompile(`, got [^,]*$`)
+	corePolicy = regexp.MustCompile(`^(?:lockout|throttle|window)\.`)
 )
+
+// coreWords are the values of fields as files have them.
+var coreWords = map[string]*strings.Replacer{
+	"OnSuccess": strings.NewReplacer("Clear", "clear", "ByKey", "by_key"),
+	"Action":    strings.NewReplacer("StepUp", "true", "Subject", "subject"),
+	"Per":       strings.NewReplacer("Everyone", "everyone", "Network", "network"),
+}
 
 // core reports an error of a core package, which names its own fields, at the key
 // below path that fills the field, and returns the field. Fields that are not known
@@ -230,10 +194,10 @@ func (s *source) core(path string, err error, fields map[string]string) (field s
 		case s.flags[path+"."+key] != "":
 			return s.flags[path+"."+key]
 		}
-		return strings.TrimPrefix(key, "lockout.")
+		return corePolicy.ReplaceAllString(key, "")
 	})
-	if field == "OnSuccess" {
-		msg = strings.NewReplacer("Clear", "clear", "ByKey", "by_key").Replace(msg)
+	if words := coreWords[field]; words != nil {
+		msg = words.Replace(msg)
 	}
 	msg = coreTime.ReplaceAllStringFunc(msg, func(text string) string {
 		if d, err := time.ParseDuration(text); err == nil {

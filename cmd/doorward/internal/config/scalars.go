@@ -3,9 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -216,10 +218,17 @@ type per struct{ guard.Rule }
 func (p *per) set(s scalar) error {
 	r, err := guard.ParsePer(s.text)
 	p.Rule = r
-	if err != nil || r.Per != guard.Network && r.Per != guard.Everyone {
-		return errors.New("must be network, network4/1 to network4/32, network6/1 to network6/64 or everyone")
+	if err != nil {
+		return errors.New("must be network, network4/1 to network4/32, network6/1 to network6/64, subject, challenge, pair, device or everyone")
 	}
 	return nil
+}
+
+// preset names rules that guard has.
+type preset string
+
+func (p *preset) set(s scalar) error {
+	return oneOf((*string)(p), s, slices.Sorted(maps.Keys(guard.Presets()))...)
 }
 
 type onSuccess guard.OnSuccess

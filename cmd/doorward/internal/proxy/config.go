@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/subject"
+	"github.com/doorward/doorward/device"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/outcome"
@@ -39,6 +41,19 @@ type Door struct {
 	// Guard decides. Doors with the same guard share one budget.
 	Guard   *guard.Guard
 	Outcome *outcome.Classifier
+	// Subject and Challenge name what an attempt guesses at. Nil: nothing. Requests
+	// that they cannot read or that name nothing are answered as malformed and not
+	// passed on.
+	Subject, Challenge *subject.Extractor
+	// PathNames says that paths name one of them: the log then has no paths of requests
+	// at this door, nor of those outside all doors.
+	PathNames bool
+	// OptionalSubject passes on requests that name no subject.
+	OptionalSubject bool
+	// Devices knows the devices from which an attempt has succeeded before, by a cookie
+	// called DeviceCookie. Nil: none.
+	Devices      *device.Signer
+	DeviceCookie string
 	// MaxBody is how long a request body may be; 0 is Limits.BodyBytes.
 	MaxBody int64
 }

@@ -23,10 +23,19 @@ type lines struct {
 	server   *logs.Kind
 	closed   *logs.Kind
 	ignored  *logs.Kind
+
+	hidden map[string]bool // doors whose paths name subjects; "" is no door
 }
 
-func newLines(log *slog.Logger) lines {
+func newLines(log *slog.Logger, doors []Door) lines {
+	hidden := map[string]bool{}
+	for _, d := range doors {
+		if d.PathNames {
+			hidden[d.Name], hidden[""] = true, true
+		}
+	}
 	return lines{
+		hidden:   hidden,
 		refused:  logs.NewKind(log, slog.LevelInfo, "refused"),
 		bad:      logs.NewKind(log, slog.LevelInfo, "bad request"),
 		settled:  logs.NewKind(log, slog.LevelDebug, "settled"),
@@ -56,19 +65,26 @@ func (l *lines) refusal(now time.Time, v *visit, r *http.Request, verdict guard.
 			slog.String("reason", verdict.Reason.String()),
 			slog.Int64("retry_after", httpguard.RetryAfter(verdict)),
 			client(v), how(v),
-		}, requestAttrs(v.door, r)...)
+		}, l.request(v.door, r)...)
 	})
 }
 
 func (l *lines) settlement(now time.Time, v *visit, r *http.Request, permit *httpguard.Permit) {
+	o, _ := permit.Outcome()
+	if err := permit.Err(); err != nil && o == doorward.Malformed {
+		l.refused.Write(now, func() []slog.Attr {
+			return append([]slog.Attr{
+				slog.String("reason", doorward.Malformed.String()), slog.String("why", reason(err)), client(v), how(v),
+			}, l.request(v.door, r)...)
+		})
+	}
 	if w := permit.Warning(); w != "" {
 		l.outcome.Write(now, func() []slog.Attr {
-			return append([]slog.Attr{slog.String("warning", logs.Cut(w, 300))}, requestAttrs(v.door, r)...)
+			return append([]slog.Attr{slog.String("warning", logs.Cut(w, 300))}, l.request(v.door, r)...)
 		})
 	}
 	l.settled.Write(now, func() []slog.Attr {
-		o, _ := permit.Outcome()
-		return append([]slog.Attr{slog.String("outcome", o.String()), client(v), how(v)}, requestAttrs(v.door, r)...)
+		return append([]slog.Attr{slog.String("outcome", o.String()), client(v), how(v)}, l.request(v.door, r)...)
 	})
 }
 
@@ -79,12 +95,15 @@ func client(v *visit) slog.Attr {
 	return slog.String("client", doorward.KeyFromAddr(v.addr).String())
 }
 
-// requestAttrs names a request. The query is left out: it may hold secrets.
-func requestAttrs(door string, r *http.Request) []slog.Attr {
-	path, _, _ := strings.Cut(r.RequestURI, "?")
-	attrs := []slog.Attr{slog.String("method", logs.Cut(r.Method, 16)), slog.String("path", logs.Cut(path, 200))}
+// request names a request. The query is left out: it may hold secrets. So is a path
+// that may name a subject.
+func (l *lines) request(door string, r *http.Request) (attrs []slog.Attr) {
 	if door != "" {
-		attrs = append([]slog.Attr{slog.String("door", door)}, attrs...)
+		attrs = append(attrs, slog.String("door", door))
+	}
+	attrs = append(attrs, slog.String("method", logs.Cut(r.Method, 16)))
+	if path, _, _ := strings.Cut(r.RequestURI, "?"); !l.hidden[door] {
+		attrs = append(attrs, slog.String("path", logs.Cut(path, 200)))
 	}
 	return attrs
 }

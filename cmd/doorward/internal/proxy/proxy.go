@@ -3,8 +3,9 @@
 //
 // It promises that a request is passed on exactly as it was judged, to the byte of
 // its target; that a request at a door reaches the application at most once, and
-// that its outcome is settled whatever becomes of it; that no header of a caller's
-// speaks for the proxy. Outside doors bodies are streamed, of any size and for any
+// that its outcome is settled whatever becomes of it; that a request at a door whose
+// subject the application might read otherwise does not reach it; that no header of a
+// caller's speaks for the proxy. Outside doors bodies are streamed, of any size and for any
 // time.
 //
 // It gives up connection reuse at doors: a kept connection may be closed by the
@@ -29,6 +30,7 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/subject"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/httpguard"
@@ -72,7 +74,7 @@ func New(c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{config: c, lines: newLines(c.Log)}
+	p := &Proxy{config: c, lines: newLines(c.Log, c.Doors)}
 	p.pass = p.reverse(passTransport(c))
 	attempts := p.reverse(attemptTransport(c))
 	for i := range c.Doors {
@@ -89,6 +91,13 @@ func New(c Config) (*Proxy, error) {
 			Settled:     p.settled,
 			MaxBody:     maxBody,
 			BodyTimeout: c.Timeouts.Body,
+
+			Subject:         nameOf(d.Subject),
+			Challenge:       challengeOf(d.Challenge),
+			OptionalSubject: d.OptionalSubject,
+			Canonical:       subject.Canonical,
+			Devices:         d.Devices,
+			DeviceCookie:    d.DeviceCookie,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("proxy: door %q: %w", d.Name, err)
@@ -162,7 +171,7 @@ func (p *Proxy) find(r *http.Request) (*guarded, door.Match) {
 
 // bad answers a request that cannot be judged.
 func (p *Proxy) bad(w http.ResponseWriter, r *http.Request, name string) {
-	p.lines.bad.Write(time.Now(), func() []slog.Attr { return requestAttrs(name, r) })
+	p.lines.bad.Write(time.Now(), func() []slog.Attr { return p.lines.request(name, r) })
 	p.answer(w, r, http.StatusBadRequest)
 }
 

@@ -47,7 +47,13 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	upgrade(r.Out.Header)
 	clean(r.Out.Header, p.config.Clients.Header(), v.believed())
 	v.tell(r.In, r.Out.Header)
+	if httpguard.FromRequest(r.In).StepUp() { // only at doors
+		r.Out.Header.Set(stepUpHeader, "1")
+	}
 }
+
+// stepUpHeader asks the application for a stronger proof before it judges the attempt.
+const stepUpHeader = "Doorward-Step-Up"
 
 // modifyResponse leaves the answer as it is. At doors, Gate reads and removes what
 // the application says about the outcome; elsewhere it says so to nobody.
@@ -171,7 +177,7 @@ func (p *Proxy) fault(w http.ResponseWriter, r *http.Request, err error) {
 		p.lines.upstream.Write(time.Now(), func() []slog.Attr {
 			return append([]slog.Attr{
 				slog.String("error", logs.Cut(err.Error(), 300)), slog.Int("status", status),
-			}, requestAttrs(v.door, r)...)
+			}, p.lines.request(v.door, r)...)
 		})
 	}
 	p.answer(w, r, status)
