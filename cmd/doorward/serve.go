@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"os"
@@ -29,7 +30,8 @@ default, since most applications answer 200 or 302 to wrong guesses too:
     cookie:NAME      a cookie that is set when the guess was right
     location:PREFIX  a redirect that only a right guess gets
     header           the application says it: Doorward-Outcome: succeeded
-What is named together must hold together: 302,cookie:session.
+What is named together must hold together: 302,cookie:session. Try it with a wrong
+guess, logged out and logged in: what that can be answered with is no success.
 
 Per network, five failures lock for a minute, doubling up to an hour, and twenty in a
 day for 30 seconds up to 15 minutes; wider networks have more. --preset takes other
@@ -54,7 +56,7 @@ the process at once, with exit code 1.`
 const serveExample = `  doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --succeeded 302
   doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --door 'POST /reset' --succeeded cookie:session
   doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --succeeded 302 --preset login --subject form:username
-  doorward serve --upstream http://127.0.0.1:3000 --door / --basic-auth --succeeded 2xx,3xx --failed 401
+  doorward serve --upstream http://127.0.0.1:3000 --door / --basic-auth --succeeded 200-599 --failed 401
   doorward serve --config doorward.yaml`
 
 func newServe() *cobra.Command {
@@ -79,7 +81,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&fl.Subject, "subject", "", "`WHERE` a request names its account, as above")
 	f.StringVar(&fl.Challenge, "challenge", "", "`WHERE` a request names its code or session, as above")
 	f.BoolVar(&fl.BasicAuth, "basic-auth", false, "count only requests with Basic credentials")
-	f.BoolVar(&fl.IgnoreCase, "ignore-case", false, "the application ignores letter case in paths")
+	f.BoolVar(&fl.IgnoreCase, "ignore-case", false, "the application ignores letter case in paths, as Express does")
 	f.StringArrayVar(&fl.Exempt, "exempt", nil, "a `NETWORK` that is never limited (repeatable)")
 	f.StringArrayVar(&fl.Block, "block", nil, "a `NETWORK` that is refused at doors (repeatable)")
 	f.StringArrayVar(&fl.TrustedProxies, "trusted-proxy", nil, "a `NETWORK` of proxies in front of this one (repeatable)")
@@ -141,6 +143,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(p.LogWriter()) // net/http has a line or two for the standard log
 	ctx, stop := untilSignal(ctx, log)
 	defer stop()
 	ln, err := net.Listen("tcp", c.Listen)

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/logs"
+	"github.com/doorward/doorward/guard"
 )
 
 // How much is remembered of forwarding headers that nobody configured, and how often
@@ -26,6 +28,7 @@ const (
 type ignored struct {
 	mu         sync.Mutex
 	closed     time.Time // when it was last said that doors are closed
+	locked     time.Time // when it was last said that a local caller is locked out
 	complained time.Time
 	peers      map[netip.Addr]*forwarder
 }
@@ -49,7 +52,7 @@ func (p *Proxy) unnamed(v *visit, r *http.Request) bool {
 	}
 	now := time.Now()
 	if v.how == clientip.Peer && v.addr.IsLoopback() {
-		if p.ignored.mayClose(now) {
+		if p.ignored.once(&p.ignored.closed, now) {
 			p.lines.closed.Write(now, func() []slog.Attr { return hint(v, r) })
 		}
 		return true
@@ -86,15 +89,27 @@ func hint(v *visit, r *http.Request) []slog.Attr {
 	return attrs
 }
 
-// mayClose reports whether it is time to say that doors are closed.
-func (i *ignored) mayClose(now time.Time) bool {
+// once reports whether it is time again to say what was said at last.
+func (i *ignored) once(last *time.Time, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !i.closed.IsZero() && now.Sub(i.closed) < complainOnce {
+	if !last.IsZero() && now.Sub(*last) < complainOnce {
 		return false
 	}
-	i.closed = now
+	*last = now
 	return true
+}
+
+// lockedLocal tells the operator that a caller on this machine is locked out while
+// nobody has said how callers are named: a proxy that forwards no addresses looks just
+// like that.
+func (p *Proxy) lockedLocal(v *visit, r *http.Request, verdict guard.Verdict) {
+	if p.config.ClientsConfigured || v.how != clientip.Peer || !v.addr.IsLoopback() || verdict.Reason != doorward.Locked {
+		return
+	}
+	if now := time.Now(); p.ignored.once(&p.ignored.locked, now) {
+		p.lines.local.Write(now, func() []slog.Attr { return hint(v, r) })
+	}
 }
 
 // note remembers what peer forwarded. It returns some of that when it is time to

@@ -23,6 +23,7 @@ type lines struct {
 	server   *logs.Kind
 	closed   *logs.Kind
 	ignored  *logs.Kind
+	local    *logs.Kind
 
 	hidden map[string]bool // doors whose paths name subjects; "" is no door
 }
@@ -43,12 +44,13 @@ func newLines(log *slog.Logger, doors []Door) lines {
 		outcome:  logs.NewKind(log, slog.LevelWarn, "outcome unclear"),
 		server:   logs.NewKind(log, slog.LevelWarn, "server"),
 		closed:   logs.NewKind(log, slog.LevelError, "doors are closed to a local proxy: say how callers are named"),
+		local:    logs.NewKind(log, slog.LevelWarn, "a caller on this machine is locked out: if it is a proxy, so are all callers behind it"),
 		ignored:  logs.NewKind(log, slog.LevelWarn, "forwarded addresses are ignored: all callers behind this peer are one"),
 	}
 }
 
 func (l *lines) all() []*logs.Kind {
-	return []*logs.Kind{l.refused, l.bad, l.settled, l.upstream, l.outcome, l.server, l.closed, l.ignored}
+	return []*logs.Kind{l.refused, l.bad, l.settled, l.upstream, l.outcome, l.server, l.closed, l.ignored, l.local}
 }
 
 // flush writes what was suppressed and has not been reported.

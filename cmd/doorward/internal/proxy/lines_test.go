@@ -169,8 +169,8 @@ func TestIgnored(t *testing.T) {
 		at   time.Duration
 		want bool
 	}{{0, true}, {1, false}, {m - 1, false}, {m, true}, {2*m - 1, false}} {
-		if got := c.mayClose(t0.Add(row.at)); got != row.want {
-			t.Errorf("mayClose after %v: %t", row.at, got)
+		if got := c.once(&c.closed, t0.Add(row.at)); got != row.want {
+			t.Errorf("once after %v: %t", row.at, got)
 		}
 	}
 }

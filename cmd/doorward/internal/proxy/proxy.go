@@ -186,7 +186,9 @@ func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, status int) {
 
 // refuse answers an attempt that the guard does not admit.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, verdict guard.Verdict) {
-	p.lines.refusal(time.Now(), visitOf(r.Context()), r, verdict)
+	v := visitOf(r.Context())
+	p.lines.refusal(time.Now(), v, r, verdict)
+	p.lockedLocal(v, r, verdict)
 	httpguard.Refuse(w, r, verdict)
 }
 

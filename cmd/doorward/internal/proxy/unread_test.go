@@ -39,3 +39,23 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 		t.Errorf("the application read %d guesses out of bodies", n)
 	}
 }
+
+// A proxy on this machine that forwards no addresses looks like one caller: when that
+// is locked out, the operator hears of it, once a minute.
+func TestLocalLockout(t *testing.T) {
+	addr, _ := loginApp(t)
+	for _, configured := range []bool{false, true} {
+		s := serve(t, addr, func(c *Config) { c.ClientsConfigured = configured })
+		s.from("127.0.0.1")
+		for range 9 {
+			s.post("/login", "X-Nothing: 1")
+		}
+		lines := s.log.of("a caller on this machine is locked out")
+		if want := 1; configured && len(lines) != 0 || !configured && len(lines) != want {
+			t.Errorf("configured %t: %d lines", configured, len(lines))
+		}
+		if !configured && lines[0]["if_it_is_a_proxy"] != "clients: {header: X-Forwarded-For, trusted_proxies: [127.0.0.1/32]}" {
+			t.Errorf("the line says %v", lines[0])
+		}
+	}
+}

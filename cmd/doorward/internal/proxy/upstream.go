@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -182,6 +183,9 @@ func (p *Proxy) fault(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.answer(w, r, status)
 }
+
+// LogWriter returns a writer for the standard log: a line per write, within bounds.
+func (p *Proxy) LogWriter() io.Writer { return lineWriter{p.lines.server} }
 
 // lineWriter makes lines of what a log.Logger prints.
 type lineWriter struct{ kind *logs.Kind }
