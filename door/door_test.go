@@ -84,6 +84,7 @@ func TestNewErrors(t *testing.T) {
 		"PO(ST /x":         `method must be a token, got "PO(ST"`,
 		"POST ex{x}.com/":  `host must not have a wildcard, got "ex{x}.com" (is a "/" missing?)`,
 		"example.com:80/":  `host must not have a port, which is not compared, got "example.com:80"`,
+		"ｈ.example/login":  `host must be a host name, got "ｈ.example"`,
 		"u@example.com/":   `host must be a host name, got "u@example.com"`,
 		"./login":          `host must be a host name, got "."`,
 		"/login?x=1":       `path must not have a query or fragment, got "?x=1"`,

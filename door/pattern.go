@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // route is a parsed pattern. Trailing slashes do not count in a target, so a route
@@ -41,7 +42,7 @@ func parseRoute(s string, ignoreCase bool) (route, error) {
 	switch {
 	case strings.Contains(host, "{"):
 		return t, fmt.Errorf(`host must not have a wildcard, got %q (is a "/" missing?)`, host)
-	case strings.ContainsAny(host, " \t@?#%\\"):
+	case strings.ContainsAny(host, " \t@?#%\\"), strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }):
 		return t, fmt.Errorf("host must be a host name, got %q", host)
 	case strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]"):
 	case strings.Contains(host, ":"):

@@ -82,6 +82,10 @@ type dialError struct{ error }
 
 func (e dialError) Unwrap() error { return e.error }
 
+// maxAnswerHeader bounds the header of an answer, in bytes: 1 MiB is more than any
+// application means to send.
+const maxAnswerHeader = 1 << 20
+
 // errTooSlow says that the application did not answer in time.
 var errTooSlow = errors.New("no answer in time")
 
@@ -95,8 +99,9 @@ func transport(c Config) *http.Transport {
 			}
 			return conn, nil
 		},
-		DisableCompression: true, // bodies are the application's
-		Protocols:          new(http.Protocols),
+		DisableCompression:     true, // bodies are the application's
+		MaxResponseHeaderBytes: maxAnswerHeader,
+		Protocols:              new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
 	secure := &tls.Dialer{NetDialer: dialer, Config: &tls.Config{ServerName: c.Upstream.Hostname()}}
