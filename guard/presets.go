@@ -13,7 +13,9 @@ const day = 24 * time.Hour
 // Presets to copy and edit. All of them count networks, IPv6 /48 and /32, and IPv4
 // /24. Rules on keys that many share decay, so that a trickle of failures never
 // closes them. Rules on subjects, pairs and challenges apply to requests that name
-// one.
+// one, and device rules where devices are known. Numbers for which no source is named
+// are this project's choice: what people do on a bad day, with room, and for wider
+// networks what some neighbours do on the same day.
 var (
 	// Login is for passwords. One address gets 5 guesses at one account before it
 	// waits, and 36 at all accounts in a day before it waits; an account gets 36 from
