@@ -36,14 +36,19 @@ var (
 	}}
 
 	// OneTimeCode is for codes that are sent to people: 5 guesses at each code, 5 a day
-	// from one address at one account, 10 a day at one account. A new code buys no new
-	// guesses (RFC 4226, 7.3, asks for a limit on attempts across codes).
+	// from one address at one account, 10 a day at one account from strangers. A new
+	// code buys no new guesses (RFC 4226, 7.3, asks for a limit on attempts across
+	// codes). That also means that ten requests a day from two addresses keep strangers
+	// out of an account: let the application answer malformed to challenges that it
+	// never gave out, which charges no subject, and know devices. A challenge's name
+	// must be hard to guess, or others spend its five.
 	OneTimeCode = Config{Rules: []Rule{
 		lockoutRule("site32", Network, -1, 32, 450, day, time.Minute, 15*time.Minute, true),
 		lockoutRule("site48", Network, -1, 48, 200, day, time.Minute, 15*time.Minute, true),
 		lockoutRule("site24", Network, 24, -1, 200, day, time.Minute, 15*time.Minute, true),
 		lockoutRule("network", Network, 0, 0, 36, day, 30*time.Second, 15*time.Minute, true),
 		lockoutRule("challenge", Challenge, 0, 0, 5, day, day, day, false),
+		lockoutRule("device", Device, 0, 0, 10, day, 30*time.Second, 15*time.Minute, false),
 		windowRule("subject", Subject, 0, 0, 10, day),
 		windowRule("pair", Pair, 0, 0, 5, day),
 	}}
@@ -54,7 +59,8 @@ var (
 	Pairing = Config{Rules: pairingRules()}
 
 	// PasswordReset is for asking for a mail: 3 an hour and 6 a day per account, 2 an
-	// hour and 4 a day from one address for one account. It never locks a login.
+	// hour and 4 a day from one address for one account. It never locks a login. Anyone
+	// can use up an account's three: its owner then waits for the mails that were sent.
 	PasswordReset = Config{Rules: []Rule{
 		windowRule("site32", Network, -1, 32, 200, day),
 		windowRule("site48", Network, -1, 48, 80, day),

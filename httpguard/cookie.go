@@ -21,6 +21,7 @@ type wallet struct {
 	found  int      // which of them is for the subject; -1 is none
 	renew  bool
 	secure bool // the browser speaks TLS
+	sealed bool // the browser may hold tokens that it does not show here
 }
 
 // openWallet reads the cookies of r. What cannot be a token is dropped, and so is what
@@ -29,6 +30,9 @@ type wallet struct {
 // are read.
 func (g *Gate) openWallet(r *http.Request, how clientip.How) *wallet {
 	w := &wallet{found: -1, secure: r.TLS != nil || forwardedTLS(r, how)}
+	// Browsers keep the cookie back when another site sends the form: a new one would
+	// overwrite all that they know, and that site could log in as somebody else.
+	w.sealed = r.Header.Get("Sec-Fetch-Site") == "cross-site"
 	for _, c := range r.CookiesNamed(g.cookie) {
 		for token := range strings.SplitSeq(c.Value, ".") {
 			if len(w.tokens) == maxTokens {
@@ -110,7 +114,7 @@ func (w *wallet) success(s *device.Signer, subject doorward.Key, now time.Time) 
 
 // remember gives the browser a token if the attempt has succeeded.
 func (g *Gate) remember(h http.Header, p *Permit) {
-	if p.wallet == nil {
+	if p.wallet == nil || p.wallet.sealed {
 		return
 	}
 	if o, settled := p.Outcome(); !settled || o != doorward.Succeeded {

@@ -255,3 +255,17 @@ func (r *reads) Read(b []byte) (int, error) {
 	r.n++
 	return r.ReadCloser.Read(b)
 }
+
+// TestCrossSite: a form that another site sends overwrites nothing.
+func TestCrossSite(t *testing.T) {
+	for site, want := range map[string]bool{"": true, "none": true, "same-origin": true, "same-site": true, "cross-site": false} {
+		r := form("192.0.2.7", "user=ada&password=right")
+		if site != "" {
+			r.Header.Set("Sec-Fetch-Site", site)
+		}
+		w := do(newGate(t, withDevices(t, signer(t, 'a'))).Handler(password), r)
+		if got := w.Header().Get("Set-Cookie") != ""; got != want {
+			t.Errorf("Sec-Fetch-Site %q: cookie %t, want %t", site, got, want)
+		}
+	}
+}

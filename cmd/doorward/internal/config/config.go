@@ -184,6 +184,9 @@ func (c Config) Warnings() []string {
 		if err != nil {
 			continue
 		}
+		if d.SubjectOptional && d.Challenge != (subject.Source{}) {
+			all = append(all, fmt.Sprintf("door %q: requests that name no subject get a fresh budget with each challenge that they name", d.Name))
+		}
 		if unread := unread(d, g); unread != "" {
 			all = append(all, fmt.Sprintf("door %q: %s is read and no rule charges it", d.Name, unread))
 		}

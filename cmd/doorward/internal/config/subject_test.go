@@ -74,9 +74,10 @@ func TestSubjectErrors(t *testing.T) {
 
 func TestSubjectWarnings(t *testing.T) {
 	for text, want := range map[string]string{
-		door1("subject: {form: a}"):                                      `door "login": the subject is read and no rule charges it`,
-		door1("subject: {form: a}\nchallenge: {form: b}\npreset: login"): `door "login": the challenge is read and no rule charges it`,
-		door1("subject: {form: a}\npreset: login"):                       "",
+		door1("subject: {form: a}"):                                                                      `door "login": the subject is read and no rule charges it`,
+		door1("subject: {form: a}\nchallenge: {form: b}\npreset: login"):                                 `door "login": the challenge is read and no rule charges it`,
+		door1("subject: {form: a}\npreset: login"):                                                       "",
+		door1("subject: {form: a}\nchallenge: {form: b}\nsubject_optional: true\npreset: one_time_code"): `door "login": requests that name no subject get a fresh budget with each challenge that they name`,
 		strings.NewReplacer("per: pair", "per: subject", "realm: codes", "realm: accounts, subject: {query: q}", "codes: {", "#").Replace(realm): `realm "accounts": IPv4 callers are not limited: no rule that refuses applies to them|realm "accounts": IPv6 callers are not limited: no rule that refuses applies to them`,
 	} {
 		if got := strings.Join(mustParse(t, text).Warnings(), "|"); got != want {
