@@ -312,11 +312,11 @@ func (b *ballot) count(r *rule, d doorward.Decision) bool {
 		if !d.Allowed {
 			b.shadow |= 1 << r.index
 		}
+	case r.Action == StepUp:
+		b.stepUp = b.stepUp || !d.Allowed
 	case d.Allowed:
 		b.rest = min(b.rest, d.Remaining)
 		b.over = b.over || d.Overflow
-	case r.Action == StepUp:
-		b.stepUp = true
 	case b.known && d.Overflow && r.sparesKnown():
 		// Strangers filled the table: a known device does not wait for them.
 	case !b.refused || d.RetryAfter > b.worst.RetryAfter:
