@@ -1,9 +1,12 @@
 package subject
 
 import (
+	"net/http"
 	"strings"
 	"unicode/utf8"
 )
+
+var errQueryToo = bad("the query names the field too")
 
 // newForm returns the Extractor of a form field.
 func newForm(name string) (*Extractor, error) {
@@ -15,15 +18,20 @@ func newForm(name string) (*Extractor, error) {
 }
 
 func (f *field) fromForm(r Request) (string, error) {
+	var n names
 	m, err := mediaOf(r.Header)
+	if err == nil {
+		// Go's FormValue and PHP's $_REQUEST know of no difference.
+		err = f.mentioned(&n, r.Target, errQueryToo)
+	}
+	if err == nil {
+		err = f.baked(&n, r.Header)
+	}
 	switch {
 	case err != nil:
 		return "", err
-	case f.mentioned(r.Target):
-		// Go's FormValue and PHP's $_REQUEST know of no difference.
-		return "", bad("the query names the field too")
 	case m.kind == urlencoded || m.kind == multipart:
-		s, err := f.inForm(m, r.Body)
+		s, err := f.inForm(&n, m, r.Body)
 		return s.value, err
 	case m.kind == absent && len(r.Body) == 0:
 		return "", nil
@@ -37,16 +45,20 @@ func newQuery(name string) (*Extractor, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &jsonPath{nest: tight(name)} // refuses whatever is alike
+	p := &jsonPath{nest: tight(strings.ToLower(name))} // refuses whatever is alike
 	return &Extractor{needsBody: true, find: func(r Request) (string, error) {
-		if err := f.silent(p, r); err != nil {
+		var n names
+		if err := f.baked(&n, r.Header); err != nil {
+			return "", err
+		}
+		if err := f.silent(&n, p, r); err != nil {
 			return "", err
 		}
 		_, query := splitTarget(r.Target)
 		if strings.Contains(query, "#") {
 			return "", bad("the query has a fragment")
 		}
-		s := sought{field: &f}
+		s := sought{field: &f, names: &n}
 		err := s.urlencoded(query)
 		return s.value, err
 	}}, nil
@@ -54,7 +66,7 @@ func newQuery(name string) (*Extractor, error) {
 
 // silent refuses a body that names the field, or may: where both are asked, some look
 // at the body first.
-func (f *field) silent(p *jsonPath, r Request) error {
+func (f *field) silent(n *names, p *jsonPath, r Request) error {
 	if len(r.Body) == 0 {
 		return nil
 	}
@@ -64,21 +76,21 @@ func (f *field) silent(p *jsonPath, r Request) error {
 	}
 	switch m.kind {
 	case urlencoded, multipart:
-		s, err := f.inForm(m, r.Body)
+		s, err := f.inForm(n, m, r.Body)
 		if err == nil && s.found {
 			err = bad("the body names the parameter too")
 		}
 		return err
 	case jsonText:
-		_, err := p.read(r.Body)
+		_, err := p.read(n, r.Body)
 		return err
 	}
 	return unsupported("the body is neither a form nor JSON")
 }
 
 // inForm looks for the field in a body that is a form.
-func (f *field) inForm(m media, body []byte) (sought, error) {
-	s := sought{field: f}
+func (f *field) inForm(n *names, m media, body []byte) (sought, error) {
+	s := sought{field: f, names: n}
 	if m.kind == urlencoded {
 		return s, s.urlencoded(string(body))
 	}
@@ -115,18 +127,54 @@ func (s *sought) urlencoded(text string) error {
 	return nil
 }
 
-// mentioned reports whether any parser may find the field in the query of target,
-// however lax it is.
-func (f *field) mentioned(target string) bool {
+// mentioned returns an error, too if any parser may find the field in the query of
+// target, however lax it is.
+func (f *field) mentioned(n *names, target string, too error) error {
 	_, query := splitTarget(target)
+	seen := 0
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return strings.ContainsRune("&;?#", r) }) {
+		if seen++; seen > maxFields {
+			return bad("the query has too many parameters")
+		}
 		name, _, _ := strings.Cut(pair, "=")
 		name, _ = unescape(name, true)
-		if f.alike(name) {
-			return true
+		spelling, err := n.spell(name)
+		switch {
+		case err != nil:
+			return err
+		case f.alike(spelling):
+			return too
+		case !balanced(name):
+			return bad("a parameter name has contorted brackets")
 		}
 	}
-	return false
+	return nil
+}
+
+// baked refuses a cookie that has the name of the field, or of what it is in: PHP's
+// $_REQUEST prefers cookies unless php.ini says otherwise.
+func (f *field) baked(n *names, h http.Header) error {
+	seen := 0
+	for _, line := range h["Cookie"] {
+		for pair := range strings.SplitSeq(line, ";") {
+			name, _, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+			if name == "" {
+				continue
+			}
+			if seen++; seen > maxFields {
+				return bad("the request has too many cookies")
+			}
+			name, _ = unescape(name, true) // PHP did until 2020
+			spelling, err := n.spell(name)
+			if err != nil {
+				return err
+			}
+			if f.alike(spelling) || spelling.root == f.root || spelling.flat == f.root {
+				return bad("a cookie has the name of the field")
+			}
+		}
+	}
+	return nil
 }
 
 // unescape decodes percent escapes, and "+" if plus is set. Malformed escapes stay as

@@ -18,6 +18,8 @@ type jsonPath struct {
 	query field // the path as a query would have it
 }
 
+var errQueryMember = bad("the query names the member too")
+
 // newJSON returns the Extractor of a member of a JSON body.
 func newJSON(path string) (*Extractor, error) {
 	p := &jsonPath{keys: strings.Split(path, ".")}
@@ -25,53 +27,63 @@ func newJSON(path string) (*Extractor, error) {
 		if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == utf8.RuneError || strings.ContainsRune("[]\"\\\x7f", r) }) {
 			return nil, fmt.Errorf("must be keys with dots between them, got %q", path)
 		}
-		n := tight(key)
-		if len(n) != 1 || skeleton(key) == "__proto__" {
+		folded, err := new(names).fold(key)
+		if err != nil {
+			return nil, fmt.Errorf("must be shorter keys, got %q", path)
+		}
+		n := tight(folded)
+		if len(n) != 1 || folded == "__proto__" {
 			return nil, fmt.Errorf("must be keys of letters and digits, got %q", path)
 		}
 		p.nest = append(p.nest, n[0])
-		p.query.nest = append(p.query.nest, skeleton(key))
+		p.query.nest = append(p.query.nest, folded)
 	}
 	if len(p.keys) > maxDepth {
 		return nil, fmt.Errorf("must be at most %d keys, got %d", maxDepth, len(p.keys))
 	}
-	p.query.flat = strings.Join(p.query.nest, "_")
+	p.query.flat = mangle(strings.Join(p.query.nest, "_"))
+	p.query.root, p.query.keys = mangle(p.query.nest[0]), p.query.nest[1:]
 	return &Extractor{needsBody: true, find: p.find}, nil
 }
 
 func (p *jsonPath) find(r Request) (string, error) {
+	var n names
 	m, err := mediaOf(r.Header)
+	if err == nil {
+		// Laravel and Rails merge them.
+		err = p.query.mentioned(&n, r.Target, errQueryMember)
+	}
 	switch {
 	case err != nil:
 		return "", err
-	case p.query.mentioned(r.Target):
-		return "", bad("the query names the member too") // Laravel and Rails merge them
 	case m.kind == jsonText:
-		return p.read(r.Body)
+		return p.read(&n, r.Body)
 	case m.kind == absent && len(r.Body) == 0:
 		return "", nil
 	}
 	return "", unsupported("the body is not JSON")
 }
 
-// tight splits a key as nest does and leaves "_" and "-" out, as protobuf, Go's
-// encoding/json/v2 and Jackson do in their lax ways. All ignore case in some mode.
+// tight splits a folded key as it would be in a form and leaves "_" and "-" out, as
+// protobuf, Go's encoding/json/v2 and Jackson do in their lax ways. All ignore case in
+// some mode.
 func tight(key string) []string {
-	return nest(strings.Map(func(r rune) rune {
+	key = strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
 			return -1
 		}
 		return r
-	}, key))
+	}, key)
+	return segments(strings.TrimLeft(key, "? "))
 }
 
 // read returns the string that p leads to in a JSON text, "" if there is none. It
 // accepts RFC 8259 in UTF-8, and no more.
-func (p *jsonPath) read(text []byte) (string, error) {
+func (p *jsonPath) read(n *names, text []byte) (string, error) {
 	if !utf8.Valid(text) {
 		return "", bad("JSON is not UTF-8")
 	}
-	s := scanner{text: text, path: p}
+	s := scanner{text: text, path: p, names: n}
 	s.blanks()
 	if s.peek() != '{' {
 		return "", bad("JSON is no object")
@@ -91,6 +103,9 @@ type scanner struct {
 	i    int
 	path *jsonPath
 	name string
+
+	names *names
+	seen  int // keys of the objects on the way
 }
 
 var errSyntax = bad("JSON is malformed")
@@ -110,19 +125,30 @@ func (s *scanner) object(depth, at int) error {
 			return errSyntax
 		}
 		s.blanks()
-		switch p := s.path; {
-		case strings.Contains(key, "\x00"):
+		p := s.path
+		if strings.Contains(key, "\x00") {
 			return bad("a JSON key has a NUL")
-		case skeleton(key) == "__proto__":
+		}
+		folded, err := s.names.fold(key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case folded == "__proto__":
 			return bad("a JSON key is __proto__")
 		case at == off:
+			return s.value(depth)
 		case at < len(p.keys) && key == p.keys[at]:
 			if seen {
 				return bad("the JSON key is there twice")
 			}
 			seen = true
 			return s.member(depth, at)
-		case related(tight(key), p.nest[at:]):
+		}
+		if s.seen++; s.seen > maxFields {
+			return bad("JSON has too many keys")
+		}
+		if related(tight(folded), p.nest[at:]) {
 			return bad("the JSON key is there in another spelling")
 		}
 		return s.value(depth)

@@ -39,7 +39,7 @@ func TestOtherParsers(t *testing.T) {
 	}{
 		{"Go", readGo, 60},
 		{"Node", server(t, "node", "testdata/readers/node.js"), 100},
-		{"PHP", server(t, "php", "-d", "display_errors=0", "-d", "log_errors=0", "-S", "", "testdata/readers/php.php"), 100},
+		{"PHP", server(t, "php", "-d", "request_order=GPC", "-d", "display_errors=0", "-d", "log_errors=0", "-S", "", "testdata/readers/php.php"), 100},
 	} {
 		t.Run(other.name, func(t *testing.T) {
 			if other.read == nil {

@@ -13,6 +13,8 @@ type pathPattern struct {
 	wildcard field    // as a query would have it
 }
 
+var errQueryWildcard = bad("the query names the wildcard too")
+
 // newPath returns the Extractor of a path segment.
 func newPath(s string) (*Extractor, error) {
 	rest, ok := strings.CutPrefix(s, "/")
@@ -84,7 +86,7 @@ func (p *pathPattern) find(r Request) (string, error) {
 			return "", bad("the path has two readings")
 		case i >= len(p.segments):
 		case p.segments[i] != "":
-			leads = leads && skeleton(s) == skeleton(p.segments[i])
+			leads = leads && sameSegment(s, p.segments[i])
 			exact = exact && raw == p.segments[i]
 		case leads:
 			name, reached = s, true
@@ -98,10 +100,17 @@ func (p *pathPattern) find(r Request) (string, error) {
 		return "", nil
 	case !exact: // who counts segments does not look at what follows
 		return "", bad("the path has two readings")
-	case p.wildcard.mentioned(r.Target):
-		return "", bad("the query names the wildcard too") // what rewrites into a query adds it
+	}
+	var n names
+	if err := p.wildcard.mentioned(&n, r.Target, errQueryWildcard); err != nil {
+		return "", err // what rewrites into a query adds it
 	}
 	return name, nil
+}
+
+// sameSegment reports whether some router takes s for a literal segment.
+func sameSegment(s, literal string) bool {
+	return Canonical(strings.TrimLeft(s, "? ")) == Canonical(literal)
 }
 
 // decodeSegment decodes a segment if it has one reading: nothing is escaped that

@@ -14,7 +14,15 @@
 // numbers as JSON subjects, unquoted names in multipart forms, percent escapes in the
 // user of Basic credentials (OAuth servers decode them, others do not), commas in
 // headers, a "." in a last path segment (Rails takes what follows it for a format),
-// uploads whose file name has a semicolon or a backslash.
+// uploads whose file name has a semicolon or a backslash. Names of fields and
+// parameters, the subject's or not, have brackets like user[email][x] or none, which
+// leaves out the items[0].name of ASP.NET and Spring; no cookie may be named like a
+// form field or query parameter that is the subject, or like the root of its brackets
+// (PHP's $_REQUEST); a field utf8 must not have a numeric entity (a charset to qs).
+//
+// Names are looked through up to a bound: 256 fields in a form, parameters in a query,
+// cookies, keys of the JSON objects on the way, and over all of them 1 KiB of names
+// that are not ASCII. Requests beyond it are refused.
 //
 // It knows how servers parse, not what an application does with what it has read. One
 // that decodes a value twice, takes the subject from a second field if the first does

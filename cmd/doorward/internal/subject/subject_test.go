@@ -143,6 +143,85 @@ func TestFieldBound(t *testing.T) {
 	}
 }
 
+// flood is a body of 64 KiB of names that cost the most to fold, or are the most.
+func flood(contentType, start, name, end string) Request {
+	return Request{
+		Method: "POST", Target: "/", Header: http.Header{"Content-Type": {contentType}},
+		Body: []byte(start + strings.Repeat(name, (64<<10-len(start)-len(end))/len(name)) + end),
+	}
+}
+
+var floods = map[string]Request{
+	"form of one":    flood("application/x-www-form-urlencoded", "", "%EF%B7%BA", "="),
+	"form of many":   flood("application/x-www-form-urlencoded", "", "%EF%B7%BA=&", ""),
+	"form of ASCII":  flood("application/x-www-form-urlencoded", "", "a&", ""),
+	"form of dots":   flood("application/x-www-form-urlencoded", "", "a.", ""),
+	"JSON of one":    flood("application/json", `{"`, "\ufdfa", `":1}`),
+	"JSON of many":   flood("application/json", `{`, "\"\ufdfa\":1,", `"a":1}`),
+	"JSON of long":   flood("application/json", `{`, `"`+strings.Repeat("\ufdfa", 80)+`":1,`, `"a":1}`),
+	"JSON of marks":  flood("application/json", `{`, `"`+strings.Repeat("\u0390", 80)+`":1,`, `"a":1}`),
+	"JSON of ASCII":  flood("application/json", `{`, `"a":1,`, `"a":1}`),
+	"JSON elsewhere": flood("application/json", `{"x":{`, `"a":1,`, `"a":1}}`),
+}
+
+// floodSource has the most to look through.
+func floodSource(r Request) Source {
+	if strings.HasSuffix(r.Header.Get("Content-Type"), "json") {
+		return Source{JSON: "user.email"}
+	}
+	return Source{Form: "user[email]"}
+}
+
+// Names are looked through up to a bound, wherever they stand.
+func TestWork(t *testing.T) {
+	for name, r := range floods {
+		e := must(floodSource(r))
+		n := testing.AllocsPerRun(3, func() { e.Name(r) })
+		t.Logf("%s: %v allocations", name, n)
+		if n > 6_000 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	hidden := strings.Repeat("%EF%B7%BA", 100)
+	for _, r := range []Request{
+		{Target: "/?" + strings.Repeat("a&", maxFields) + "a"},
+		{Target: "/?" + strings.Repeat(hidden+"=1&", 4)},
+		{Target: "/", Header: http.Header{"Cookie": {strings.Repeat("a=1; ", maxFields), "a=1"}}},
+		{Target: "/", Header: http.Header{"Cookie": {strings.Repeat(hidden+"=1; ", 4)}}},
+	} {
+		if name, err := must(Source{Form: "a_b"}).Name(r); err == nil {
+			t.Errorf("%.60q, %.60q: %q", r.Target, r.Header, name)
+		}
+	}
+	// One bound for all places together.
+	half := strings.Repeat("%EF%B7%BA", 10) + "=1" // 30 bytes
+	r := Request{
+		Target: "/?" + strings.Repeat(half+"&", 12),
+		Header: http.Header{"Cookie": {strings.Repeat(half+";", 12)}, "Content-Type": {"application/x-www-form-urlencoded"}},
+		Body:   []byte(strings.Repeat(half+"&", 10)),
+	}
+	e := must(Source{Form: "a"})
+	if _, err := e.Name(r); err != nil {
+		t.Error(err)
+	}
+	r.Body = append(r.Body, half...)
+	if _, err := e.Name(r); err != errBeyond {
+		t.Error(err)
+	}
+}
+
+func BenchmarkFlood(b *testing.B) {
+	for name, r := range floods {
+		e := must(floodSource(r))
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Name(r)
+			}
+		})
+	}
+}
+
 func BenchmarkForm(b *testing.B) {
 	e := must(Source{Form: "username"})
 	r := Request{
