@@ -183,3 +183,54 @@ func TestExampleConfiguration(t *testing.T) {
 		t.Errorf("doorward check: %v\n%s", err, out)
 	}
 }
+
+// The ten lines of Go compile, and do what the text beside them says.
+func TestREADMEGo(t *testing.T) {
+	dir := t.TempDir()
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("go.mod", "module example.com/readme\n\ngo 1.26\n\nrequire github.com/doorward/doorward v0.1.0\n\nreplace github.com/doorward/doorward => "+abs+"\n")
+	put("main_test.go", `package readme
+
+import (
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/httpguard"
+	"github.com/doorward/doorward/lockout"
+)
+
+func passwordIsRight(r *http.Request) bool { return r.FormValue("password") == "right" }
+
+func Test(t *testing.T) {
+	attempts, err := guard.New(guard.Config{Rules: []guard.Rule{{Lockout: &lockout.Login}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+`+readme(t, "go")[0]+`
+	for i, want := range []int{303, 401, 401, 303, 401, 401, 401, 429} {
+		target := "/login"
+		if want == 303 {
+			target += "?password=right"
+		}
+		w := httptest.NewRecorder()
+		http.DefaultServeMux.ServeHTTP(w, httptest.NewRequest("POST", target, nil))
+		if w.Code != want {
+			t.Errorf("attempt %d: %d, want %d", i+1, w.Code, want)
+		}
+	}
+}
+`)
+	env := append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	run1(t, env, dir, "go", "test", ".")
+}
