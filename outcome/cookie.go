@@ -13,7 +13,7 @@ func setsCookie(header map[string][]string, name string) bool {
 	for _, line := range header["Set-Cookie"] {
 		pair, attributes, _ := strings.Cut(line, ";")
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok || trim(key) != name {
+		if !ok || strings.Trim(key, " \t\r\n\v\f") != name {
 			continue
 		}
 		set = trim(unquote(trim(value))) != "" && !hasControl(line) && !deletes(attributes, header["Date"])
