@@ -140,7 +140,8 @@ func decodeSegment(raw string) (string, bool) {
 // scheme and host.
 func splitTarget(target string) (path, query string) {
 	path, query, _ = strings.Cut(target, "?")
-	if _, rest, ok := strings.Cut(path, "://"); ok && !strings.HasPrefix(path, "/") {
+	scheme, rest, ok := strings.Cut(path, "://")
+	if ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) {
 		_, path, _ = strings.Cut(rest, "/")
 		path = "/" + path
 	}
