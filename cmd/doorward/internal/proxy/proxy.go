@@ -34,6 +34,7 @@ import (
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/httpguard"
+	"github.com/doorward/doorward/outcome"
 )
 
 // Proxy is a reverse proxy with guarded doors. It is an http.Handler; Serve adds the
@@ -122,7 +123,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d, match := p.find(r)
 	switch match {
 	case door.None:
-		p.pass.ServeHTTP(w, r)
+		p.pass.ServeHTTP(wordless{w}, r)
+		delete(w.Header(), outcome.Header) // trailers by now
+		delete(w.Header(), http.TrailerPrefix+outcome.Header)
 	case door.Bad:
 		p.bad(w, r, d.Name)
 	default:

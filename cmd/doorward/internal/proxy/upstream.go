@@ -65,11 +65,24 @@ func modifyResponse(r *http.Response) error {
 	v := visitOf(r.Request.Context())
 	if v.door == "" || r.StatusCode == http.StatusSwitchingProtocols { // which goes around Gate's writer
 		r.Header.Del(outcome.Header)
+		delete(r.Trailer, outcome.Header)
 	}
 	if _, ok := r.Header["Content-Type"]; !ok {
 		v.w.Header()["Content-Type"] = nil // else net/http guesses one
 	}
 	return nil
+}
+
+// wordless keeps the application's word on outcomes out of informational answers.
+type wordless struct{ http.ResponseWriter }
+
+func (w wordless) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w wordless) WriteHeader(status int) {
+	if status < 200 {
+		w.Header().Del(outcome.Header)
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // flushAfter is how long a piece of an answer of known length may wait for the next.

@@ -59,3 +59,32 @@ func TestLocalLockout(t *testing.T) {
 		}
 	}
 }
+
+// F4: outside doors the application's word reaches nobody either, wherever it stands.
+func TestWordElsewhere(t *testing.T) {
+	const word = "Doorward-Outcome: succeeded\r\n"
+	for _, answer := range []string{
+		"HTTP/1.1 200 OK\r\n" + word + "Content-Length: 0\r\n\r\n",
+		"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n" + word + "\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Doorward-Outcome, X-T\r\n\r\n1\r\na\r\n0\r\n" + word + "X-T: kept\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n" + word + "X-T: kept\r\n\r\n",
+	} {
+		a := listen(t, reads(answer))
+		s := serve(t, a.addr)
+		conn := s.dial()
+		io.WriteString(conn, "GET /elsewhere HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nConnection: close\r\n\r\n")
+		all, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(all)
+		if strings.Contains(got, "Doorward") || !strings.Contains(got, "200 OK") {
+			t.Errorf("%q was passed on as\n%s", answer, got)
+		}
+		for _, kept := range []string{"X-T: kept", "Link: </a>"} {
+			if strings.Contains(answer, kept) && !strings.Contains(got, kept) {
+				t.Errorf("%q lost %s", answer, kept)
+			}
+		}
+	}
+}
