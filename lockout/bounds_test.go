@@ -383,3 +383,24 @@ func TestNoOutcome(t *testing.T) {
 		}
 	}
 }
+
+// What was reserved apart is not given back, whenever the clocks began.
+func TestApartIsNotGivenBack(t *testing.T) {
+	for _, begin := range []time.Time{{}, start, time.Now()} {
+		pair := must(lockout.New(policyOf("free=5 window=60 first=10 max=35 capacity=8 inflight=8")))
+		network := must(lockout.New(policyOf("free=5 window=60 first=10 max=35 capacity=8 inflight=8 takeback")))
+		k := keyOf("k")
+		network.Attempt(k, begin)
+		_, ticket := pair.ReserveApart(k, begin)
+		pair.Settle(k, ticket, doorward.Failed, begin)
+		_, ticket = pair.Reserve(k, begin)
+		cleared := pair.Settle(k, ticket, doorward.Succeeded, begin)
+		if cleared.N != 1 {
+			t.Errorf("from %v: cleared %+v, want one failure", begin, cleared)
+		}
+		network.GiveBack(k, cleared, begin)
+		if d := network.Check(k, begin); d.Remaining != 3 {
+			t.Errorf("from %v: %+v after nothing was given back, want 3 remaining", begin, d)
+		}
+	}
+}

@@ -11,12 +11,13 @@
 // request costs the same, right or wrong, a lockout is the wrong tool: limit requests
 // per window instead.
 //
-// An operation takes tens of nanoseconds, at worst time logarithmic in Capacity,
-// and allocates nothing.
+// An operation takes time logarithmic in Capacity at worst, whatever is remembered, and
+// allocates nothing.
 package lockout
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -101,9 +102,13 @@ func (l *Limiter) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, 
 	return l.settle(k, t, o, 0, now)
 }
 
+// beforeAll is older than any failure: 292 years before the zero time, at which a
+// clock may well begin.
+var beforeAll = time.Time{}.Add(math.MinInt64)
+
 // ReserveApart is Reserve of an attempt that is not charged everywhere else where the
 // failures of k are counted. If it becomes a failure, nothing that a success clears
-// until k is forgotten can be given back: Cleared then has the zero First.
+// until k is forgotten can be given back: Cleared then has a First before all clocks.
 func (l *Limiter) ReserveApart(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket) {
 	return l.table.ReserveTagged(k, table.Tagged, now)
 }
@@ -124,7 +129,7 @@ func (l *Limiter) settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, 
 	case s.count == 0:
 		return doorward.Cleared{}
 	case s.apart:
-		return doorward.Cleared{N: int(s.count)}
+		return doorward.Cleared{N: int(s.count), First: beforeAll}
 	}
 	return doorward.Cleared{N: int(s.count), First: l.table.Time(s.began)}
 }
