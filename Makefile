@@ -42,7 +42,7 @@ fuzz:
 	done); done
 
 bench:
-	go test -run '^$$' -bench . ./lockout ./guard ./clientip ./door ./outcome ./httpguard
+	go test -run '^$$' -bench . ./...
 
 tidy:
 	go mod tidy

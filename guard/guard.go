@@ -12,8 +12,8 @@
 // are: without a rule for the subject, many networks together guess as often as each
 // of them may. One policy on one key needs no guard; use package lockout.
 //
-// In memory a decision over three rules takes a few hundred nanoseconds and
-// allocates nothing. Nothing here reads a clock.
+// In memory a decision asks and charges each rule once and allocates nothing. Nothing
+// here reads a clock.
 package guard
 
 import (

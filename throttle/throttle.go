@@ -17,7 +17,7 @@
 // success need not be limited. Against guessing at one secret use package lockout;
 // where every request counts, whatever its outcome, use package window.
 //
-// An operation takes tens of nanoseconds, at worst time logarithmic in Sources, and
+// An operation takes time logarithmic in Sources at worst, whatever is remembered, and
 // allocates nothing.
 package throttle
 

@@ -15,8 +15,8 @@
 // throttle, which leave honest callers alone.
 //
 // All names longer than doorward.MaxNameLength share one key, and so do all callers
-// without an address. An operation takes tens of nanoseconds, at worst time logarithmic
-// in Capacity, and allocates nothing.
+// without an address. An operation takes time logarithmic in Capacity at worst,
+// whatever is remembered, and allocates nothing.
 package window
 
 import (
