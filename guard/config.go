@@ -174,9 +174,9 @@ func ParsePer(s string) (Rule, error) {
 	return Rule{}, fmt.Errorf("guard: Per must be network, network4/BITS, network6/BITS, subject, challenge, pair or everyone, got %q", s)
 }
 
-// complete returns c with its defaults and names filled in and nothing of the caller's
-// memory in it, or an error that names the rule and the field.
-func (c Config) complete() (Config, error) {
+// Complete returns c as New uses it, with its defaults and names filled in and nothing
+// of the caller's memory in it, or the error of New, which names the rule and the field.
+func (c Config) Complete() (Config, error) {
 	if len(c.Rules) == 0 {
 		return c, fmt.Errorf("guard: Rules must not be empty")
 	}

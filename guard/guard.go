@@ -85,7 +85,7 @@ func New(c Config) (*Guard, error) { return build(c, nil) }
 func (g *Guard) Reload(c Config) (*Guard, error) { return build(c, g) }
 
 func build(c Config, old *Guard) (*Guard, error) {
-	c, err := c.complete()
+	c, err := c.Complete()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // G13: every preset has network and wider-network rules, and all lockouts decay but
-// those of pairs, challenges and devices, and the step-up rule.
+// those of pairs, challenges and devices.
 func TestPresets(t *testing.T) {
 	for name, c := range guard.Presets() {
 		g, err := guard.New(c)
@@ -28,7 +28,7 @@ func TestPresets(t *testing.T) {
 			if r.Per == guard.Network {
 				widths[[2]int{r.V4, r.V6}] = true
 			}
-			own := r.Per == guard.Pair || r.Per == guard.Challenge || r.Per == guard.Device || r.Action == guard.StepUp
+			own := r.Per == guard.Pair || r.Per == guard.Challenge || r.Per == guard.Device
 			if r.Lockout != nil && r.Lockout.Decay == own {
 				t.Errorf("%s: rule %s: decay is %t", name, r.Name, r.Lockout.Decay)
 			}

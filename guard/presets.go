@@ -16,21 +16,33 @@ const day = 24 * time.Hour
 // one, and device rules where devices are known. Numbers for which no source is named
 // are this project's choice: what people do on a bad day, with room, and for wider
 // networks what some neighbours do on the same day.
+//
+// Each ends with its bound: how many attempts are admitted at worst in any span of that
+// length, wrong ones where failures are counted. An address is an IPv4 address or an
+// IPv6 /64.
 var (
 	// Login is for passwords. One address gets 5 guesses at one account before it
-	// waits, and 36 at all accounts in a day before it waits; an account gets 36 from
-	// strangers before they wait, and asks for a stronger proof after 100 failures in
-	// 30 days.
+	// waits, and 36 at all accounts, of which one is forgotten every 40 minutes; an
+	// account gets 36 from strangers before they wait, forgotten alike, and asks for a
+	// stronger proof at 100, of which one is forgotten every 7.2 hours.
 	//
 	// NIST SP 800-63B (5.2.2) limits consecutive failures on an account to 100, and
 	// suggests waits of 30 seconds up to an hour.
+	//
+	// Bound:
+	//   - one address at one account: 5 at once, 11 in an hour, 34 in a day, 730 in 30 days
+	//   - one account, from anywhere: 36 at once, 41 in an hour, 76 in a day, 1,120 in 30 days
+	//   - one known device: 10 at once, 17 in an hour, 109 in a day, 2,893 in 30 days
+	//   - one address in all: 36 at once, 43 in an hour, 135 in a day, 2,919 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 200 at once, 210 in an hour, 402 in a day, 6,202 in 30 days
+	//   - one IPv6 /32: 450 at once, 469 in an hour, 901 in a day, 13,951 in 30 days
 	Login = Config{Rules: []Rule{
 		lockoutRule("site32", Network, -1, 32, 450, day, time.Minute, 15*time.Minute, true),
 		lockoutRule("site48", Network, -1, 48, 200, day, time.Minute, 15*time.Minute, true),
 		lockoutRule("site24", Network, 24, -1, 200, day, time.Minute, 15*time.Minute, true),
 		lockoutRule("network", Network, 0, 0, 36, day, 30*time.Second, 15*time.Minute, true),
 		lockoutRule("subject", Subject, 0, 0, 36, day, time.Minute, time.Hour, true),
-		stepUp(lockoutRule("step-up", Subject, 0, 0, 100, 30*day, 30*day, 30*day, false)),
+		stepUp(lockoutRule("step-up", Subject, 0, 0, 100, 30*day, 30*day, 30*day, true)),
 		lockoutRule("device", Device, 0, 0, 10, day, 30*time.Second, 15*time.Minute, false),
 		lockoutRule("pair", Pair, 0, 0, 5, day, 30*time.Second, time.Hour, false),
 	}}
@@ -42,6 +54,15 @@ var (
 	// out of an account: let the application answer malformed to challenges that it
 	// never gave out, which charges no subject, and know devices. A challenge's name
 	// must be hard to guess, or others spend its five.
+	//
+	// Bound:
+	//   - one code: 5 at once, 5 in an hour, 5 in a day, 121 in 30 days
+	//   - one address at one account: 5 at once, 5 in an hour, 5 in a day, 135 in 30 days
+	//   - one account, from anywhere: 10 at once, 10 in an hour, 10 in a day, 270 in 30 days
+	//   - one known device: 10 at once, 17 in an hour, 109 in a day, 2,893 in 30 days
+	//   - one address in all: 36 at once, 43 in an hour, 135 in a day, 2,919 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 200 at once, 210 in an hour, 402 in a day, 6,202 in 30 days
+	//   - one IPv6 /32: 450 at once, 469 in an hour, 901 in a day, 13,951 in 30 days
 	OneTimeCode = Config{Rules: []Rule{
 		lockoutRule("site32", Network, -1, 32, 450, day, time.Minute, 15*time.Minute, true),
 		lockoutRule("site48", Network, -1, 48, 200, day, time.Minute, 15*time.Minute, true),
@@ -54,13 +75,26 @@ var (
 	}}
 
 	// Pairing is for codes that people type from another screen: 5 guesses per address
-	// before it waits (RFC 8628, 5.1: 5 tries in the life of a code), 12 an hour per
-	// IPv6 /48 and IPv4 /24, 15 per /32, and 60 failures an hour for everyone.
+	// before it waits (RFC 8628, 5.1: 5 tries in the life of a code), 12 per IPv6 /48 and
+	// IPv4 /24, 15 per /32, then an hour's wait, and 60 failures an hour for everyone.
+	//
+	// Bound:
+	//   - one address: 5 at once, 10 in an hour, 33 in a day, 729 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 12 at once, 23 in an hour, 299 in a day, 8,651 in 30 days
+	//   - one IPv6 /32: 15 at once, 29 in an hour, 374 in a day, 10,814 in 30 days
+	//   - everyone: 60 at once, 119 in an hour, 1,499 in a day, 43,259 in 30 days
 	Pairing = Config{Rules: pairingRules()}
 
 	// PasswordReset is for asking for a mail: 3 an hour and 6 a day per account, 2 an
 	// hour and 4 a day from one address for one account. It never locks a login. Anyone
 	// can use up an account's three: its owner then waits for the mails that were sent.
+	//
+	// Bound:
+	//   - one address at one account: 2 at once, 2 in an hour, 4 in a day, 108 in 30 days
+	//   - one account, from anywhere: 3 at once, 3 in an hour, 6 in a day, 162 in 30 days
+	//   - one address in all: 20 at once, 20 in an hour, 20 in a day, 540 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 80 at once, 80 in an hour, 80 in a day, 2,160 in 30 days
+	//   - one IPv6 /32: 200 at once, 200 in an hour, 200 in a day, 5,400 in 30 days
 	PasswordReset = Config{Rules: []Rule{
 		windowRule("site32", Network, -1, 32, 200, day),
 		windowRule("site48", Network, -1, 48, 80, day),
@@ -73,8 +107,14 @@ var (
 	}}
 
 	// Recovery is for break-glass secrets: 3 guesses per address before it waits a
-	// minute, doubling up to a day, 12 a day per IPv6 /48 and IPv4 /24, 15 per /32, and
-	// 60 failures a day for everyone.
+	// minute, doubling up to a day, 12 per IPv6 /48 and IPv4 /24, 15 per /32, then a day's
+	// wait, and 60 failures a day for everyone.
+	//
+	// Bound:
+	//   - one address: 3 at once, 8 in an hour, 13 in a day, 100 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 12 at once, 12 in an hour, 23 in a day, 371 in 30 days
+	//   - one IPv6 /32: 15 at once, 15 in an hour, 29 in a day, 464 in 30 days
+	//   - everyone: 60 at once, 119 in an hour, 119 in a day, 1,859 in 30 days
 	Recovery = Config{Rules: []Rule{
 		lockoutRule("site32", Network, -1, 32, 15, day, day, day, true),
 		lockoutRule("site48", Network, -1, 48, 12, day, day, day, true),
@@ -85,6 +125,11 @@ var (
 
 	// Signup is for making accounts: 5 an hour and 20 a day per network, four times as
 	// many per IPv6 /48 and IPv4 /24, ten times per /32.
+	//
+	// Bound:
+	//   - one address: 5 at once, 5 in an hour, 20 in a day, 540 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 20 at once, 20 in an hour, 80 in a day, 2,160 in 30 days
+	//   - one IPv6 /32: 200 at once, 200 in an hour, 200 in a day, 5,400 in 30 days
 	Signup = Config{Rules: []Rule{
 		windowRule("site32-day", Network, -1, 32, 200, day),
 		windowRule("site48-hour", Network, -1, 48, 20, time.Hour),
@@ -97,13 +142,29 @@ var (
 
 	// PushedAuthorization is for pushed authorization requests (RFC 9126): 30 a minute
 	// per network, four times as many per IPv6 /48 and IPv4 /24, ten times per /32.
+	//
+	// Bound:
+	//   - one address: 30 at once, 1,620 in an hour, 38,429 in a day, 1,152,029 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 120 at once, 6,480 in an hour, 153,719 in a day, 4,608,119 in 30 days
+	//   - one IPv6 /32: 300 at once, 16,200 in an hour, 384,299 in a day, 11,520,299 in 30 days
 	PushedAuthorization = Config{Rules: perMinute(30)}
 
 	// DeviceCode is for typing the user code of the device grant (RFC 8628), as Pairing.
+	//
+	// Bound:
+	//   - one address: 5 at once, 10 in an hour, 33 in a day, 729 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 12 at once, 23 in an hour, 299 in a day, 8,651 in 30 days
+	//   - one IPv6 /32: 15 at once, 29 in an hour, 374 in a day, 10,814 in 30 days
+	//   - everyone: 60 at once, 119 in an hour, 1,499 in a day, 43,259 in 30 days
 	DeviceCode = Config{Rules: pairingRules()}
 
 	// DeviceStart is for starting a device grant: 10 a minute per network, four times as
 	// many per IPv6 /48 and IPv4 /24, ten times per /32.
+	//
+	// Bound:
+	//   - one address: 10 at once, 540 in an hour, 12,809 in a day, 384,009 in 30 days
+	//   - one IPv4 /24 or IPv6 /48: 40 at once, 2,160 in an hour, 51,239 in a day, 1,536,039 in 30 days
+	//   - one IPv6 /32: 100 at once, 5,400 in an hour, 128,099 in a day, 3,840,099 in 30 days
 	DeviceStart = Config{Rules: perMinute(10)}
 )
 

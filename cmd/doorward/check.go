@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/explain"
 )
 
 func newCheck() *cobra.Command {
@@ -14,7 +15,7 @@ func newCheck() *cobra.Command {
 		Short: "Check a configuration file",
 		Long: `Check reads a configuration file as serve does, and serves nothing. All errors are
 printed, with line, column and path, and the exit code is 1. What is allowed but
-probably not meant is a warning, and the exit code is 0.`,
+probably not meant is a warning, and the exit code is 0: doorward explain says more.`,
 		Example: "  doorward check doorward.yaml",
 		Args:    exactly("FILE"),
 		RunE: running(func(cmd *cobra.Command, args []string) error {
@@ -22,11 +23,19 @@ probably not meant is a warning, and the exit code is 0.`,
 			if err != nil {
 				return err
 			}
-			for _, w := range c.Warnings() {
+			doors, err := guards(c, "")
+			if err != nil {
+				return err
+			}
+			warnings, err := explain.Warnings(doors)
+			if err != nil {
+				return err
+			}
+			for _, w := range warnings {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", args[0], w)
 			}
-			doors, rules := count(c)
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s, %s\n", args[0], plural(doors, "door"), plural(rules, "rule"))
+			n, rules := count(c)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s, %s\n", args[0], plural(n, "door"), plural(rules, "rule"))
 			return nil
 		}),
 	}

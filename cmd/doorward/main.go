@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newServe(), newCheck(), newDemo(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newVersion())
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root
@@ -114,7 +114,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
-		must := map[string]string{"int": "a whole number", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
+		must := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
 		msg = fmt.Sprintf("--%s must be %s, got %q", invalid.GetFlag().Name, must, invalid.GetValue())
 	}
 	return usageError{cmd.CommandPath(), msg}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/explain"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/guard"
 )
@@ -113,6 +114,13 @@ func loadExample(t *testing.T, file string) config.Config {
 	}
 	if w := c.Warnings(); w != nil {
 		t.Errorf("%s: warnings %q", file, w)
+	}
+	doors, err := guards(c, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if weak, err := explain.Warnings(doors); weak != nil || err != nil {
+		t.Errorf("%s: warnings %q, %v", file, weak, err)
 	}
 	return c
 }

@@ -118,7 +118,7 @@ func application(t *testing.T) string {
 
 func TestServeFlags(t *testing.T) {
 	p := start(t, "serve", "--listen", "127.0.0.1:0", "--upstream", application(t), "--door", "POST /login", "--succeeded", "302")
-	if l := p.line("guarding"); !strings.Contains(l, `door=default routes="POST /login" rules="burst, day, site48-burst, site48-day, site24-burst, site24-day"`) {
+	if l := p.line("guarding"); !strings.Contains(l, `door=default routes="POST /login" rules="burst, day, site32-day, site48-burst, site48-day, site24-burst, site24-day"`) {
 		t.Errorf("line %s", l)
 	}
 	if status := p.login("right"); status != http.StatusFound {

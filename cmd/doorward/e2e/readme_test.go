@@ -147,6 +147,86 @@ func TestREADMECommands(t *testing.T) {
 	}
 }
 
+// What explain prints is what the README shows of it, "..." standing for any lines, and
+// the figures of the default rules in the text are those of explain.
+func TestREADMEExplain(t *testing.T) {
+	command, shown, _ := strings.Cut(readme(t, "console")[2], "\n")
+	args := words(strings.TrimPrefix(command, "$ "))
+	if args[0] != "doorward" || args[1] != "explain" {
+		t.Fatalf("the README's third session is %q", command)
+	}
+	explain := func(args ...string) string {
+		out, err := exec.Command(binary, append([]string{"explain"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("doorward explain %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	got := explain(args[2:]...)
+	rest := got
+	parts := strings.Split(shown, "...\n")
+	if len(parts) != 3 {
+		t.Fatalf("%d parts of %q", len(parts), shown)
+	}
+	for _, part := range parts {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			t.Fatalf("the README shows\n%s\nexplain prints\n%s", part, got)
+		}
+		rest = after
+	}
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentence := regexp.MustCompile(`no more than this: (\d+) guesses in a day from one address, (\d+) from a /24 or a /48, (\d+) from an\s+IPv6 /32`).FindStringSubmatch(string(text))
+	if sentence == nil {
+		t.Fatal("the README does not say what the default rules admit")
+	}
+	defaults := explain("--span", "1d")
+	for who, n := range map[string]string{"one IPv4 address": sentence[1], "one IPv6 /64": sentence[1], "one IPv4 /24": sentence[2], "one IPv6 /48": sentence[2], "one IPv6 /32": sentence[3]} {
+		if !regexp.MustCompile(`(?m)^  ` + who + ` +\d+ +` + n + ` `).MatchString(defaults) {
+			t.Errorf("the README says that %s gets %s, explain\n%s", who, n, defaults)
+		}
+	}
+}
+
+// The README's budget compiles, and prints what stands beside it.
+func TestREADMEBudget(t *testing.T) {
+	snippet := readme(t, "go")[1]
+	want := regexp.MustCompile(`// (\d+)\n`).FindStringSubmatch(snippet)
+	if want == nil {
+		t.Fatal("the README's budget has no figure")
+	}
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/readme\n\ngo 1.26\n\nrequire github.com/doorward/doorward v0.1.0\n\nreplace github.com/doorward/doorward => " + abs + "\n",
+		"main_test.go": `package readme
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/doorward/doorward/budget"
+	"github.com/doorward/doorward/lockout"
+)
+
+func Example() {
+` + snippet + `	// Output: ` + want[1] + `
+}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run1(t, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod"), dir, "go", "test", ".")
+}
+
 // Every form of --succeeded that the README's table has is one that serve takes.
 func TestREADMEForms(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -179,7 +259,7 @@ func words(s string) []string {
 // The annotated configuration is one that serve takes.
 func TestExampleConfiguration(t *testing.T) {
 	out, err := exec.Command(binary, "check", filepath.Join(root, "docs", "doorward.yaml")).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "ok: 6 doors, 35 rules") || strings.Contains(string(out), "warning") {
+	if err != nil || !strings.Contains(string(out), "ok: 6 doors, 38 rules") || strings.Contains(string(out), "warning") {
 		t.Errorf("doorward check: %v\n%s", err, out)
 	}
 }

@@ -152,7 +152,7 @@ func (s *source) response(c *Config, guards []*guard.Guard) {
 		c.Timeouts.Response = min(DefaultResponse, lease/6*5)
 	}
 	if r := c.Timeouts.Response; r <= 0 || r >= lease {
-		s.fail(path, "must be shorter than the lease of door %q (%s), got %s", name, showDuration(lease), showDuration(r))
+		s.fail(path, "must be shorter than the lease of door %q (%s), got %s", name, ShowDuration(lease), ShowDuration(r))
 	}
 }
 

@@ -116,10 +116,11 @@ const (
 	DefaultBodyBytes   = 64 << 10
 )
 
-// defaultRules are those of a door that names none. One address has five tries in a
-// burst and about twenty a day; a site that owns many addresses has a few times that.
-// What many share decays, so that a trickle of typos never shuts it for good.
-func defaultRules() []guard.Rule {
+// DefaultRules are those of a door that names none. One address has five tries in a
+// burst and twenty before it waits again and again, at most 119 in a day; a site that
+// owns many addresses has a few times that. What many share decays, so that a trickle of
+// typos never shuts it for good.
+func DefaultRules() []guard.Rule {
 	const minute, hour = time.Minute, time.Hour
 	rule := func(name string, v4, v6, free int, window, first, most time.Duration, decay bool) guard.Rule {
 		return guard.Rule{Name: name, V4: v4, V6: v6, Lockout: &lockout.Policy{
@@ -129,6 +130,7 @@ func defaultRules() []guard.Rule {
 	return []guard.Rule{
 		rule("burst", 0, 0, 5, minute, minute, hour, false),
 		rule("day", 0, 0, 20, 24*hour, 30*time.Second, 15*minute, true),
+		rule("site32-day", -1, 32, 450, 24*hour, minute, 15*minute, true),
 		rule("site48-burst", -1, 48, 40, minute, minute, hour, true),
 		rule("site48-day", -1, 48, 200, 24*hour, minute, 15*minute, true),
 		rule("site24-burst", 24, -1, 40, minute, minute, hour, true),

@@ -165,7 +165,7 @@ func TestFull(t *testing.T) {
 		}, {
 			Name:    "other",
 			Door:    door.Config{Routes: []string{"/other"}},
-			Guard:   guard.Config{Rules: defaultRules()},
+			Guard:   guard.Config{Rules: DefaultRules()},
 			Outcome: outcome.Rules{Header: true},
 			MaxBody: 1000,
 		},
@@ -201,6 +201,7 @@ func TestDefaults(t *testing.T) {
 			Guard: guard.Config{Rules: []guard.Rule{
 				{Name: "burst", Lockout: policy(5, m, m, h, false)},
 				{Name: "day", Lockout: policy(20, day, 30*time.Second, 15*m, true)},
+				{Name: "site32-day", V4: -1, V6: 32, Lockout: policy(450, day, m, 15*m, true)},
 				{Name: "site48-burst", V4: -1, V6: 48, Lockout: policy(40, m, m, h, true)},
 				{Name: "site48-day", V4: -1, V6: 48, Lockout: policy(200, day, m, 15*m, true)},
 				{Name: "site24-burst", V4: 24, V6: -1, Lockout: policy(40, m, m, h, true)},
@@ -251,17 +252,17 @@ func TestDurations(t *testing.T) {
 		{"90s", 90 * time.Second}, {"1h30m", 90 * time.Minute}, {"1d", day}, {"30d", 30 * day}, {"1d12h", 36 * time.Hour},
 		{"0d1m", time.Minute}, {"1.5h", 90 * time.Minute}, {"106751d", 106751 * day},
 	} {
-		if got, ok := parseDuration(row.text); !ok || got != row.want {
+		if got, ok := ParseDuration(row.text); !ok || got != row.want {
 			t.Errorf("%q: %v, %v, want %v", row.text, got, ok, row.want)
 		}
 	}
 	for _, text := range []string{"", "d", "-1d", "1.5d", "1 d", "1d 2h", "1h1d", "1d-1h", "1", "m", "1day", "99999999999d"} {
-		if got, ok := parseDuration(text); ok {
+		if got, ok := ParseDuration(text); ok {
 			t.Errorf("%q: %v, want an error", text, got)
 		}
 	}
-	for d, want := range map[time.Duration]string{time.Minute: "1m", 90 * time.Minute: "1h30m", day: "24h", 61 * time.Second: "1m1s", 0: "0s", 1: "1ns", 10 * time.Minute: "10m", time.Hour + time.Second: "1h0m1s"} {
-		if got := showDuration(d); got != want {
+	for d, want := range map[time.Duration]string{time.Minute: "1m", 90 * time.Minute: "1h30m", day: "1d", 36 * time.Hour: "1d12h", 30*day + time.Second: "30d1s", 61 * time.Second: "1m1s", 0: "0s", 1: "1ns", 10 * time.Minute: "10m", time.Hour + time.Second: "1h0m1s"} {
+		if got := ShowDuration(d); got != want {
 			t.Errorf("%d: %q, want %q", d, got, want)
 		}
 	}

@@ -89,8 +89,8 @@ func TestRealmErrors(t *testing.T) {
 // Rules of a realm stand once and count once.
 func TestRealmRules(t *testing.T) {
 	c := mustParse(t, strings.NewReplacer("realm: codes", "realm: accounts, subject: {query: q}", "codes: {", "#").Replace(realm))
-	if n := c.Rules(); n != 1+6 {
-		t.Errorf("%d rules, want 1 of the realm and 6 of the third door", n)
+	if n := c.Rules(); n != 1+7 {
+		t.Errorf("%d rules, want 1 of the realm and 7 of the third door", n)
 	}
 	for i, want := range []string{"accounts", "accounts", "other"} {
 		if got := c.Doors[i].GuardName(); got != want {

@@ -35,7 +35,7 @@ func (s *source) rules(path string, f realmFile) (rules []guard.Rule, complete b
 	case s.has(fromPreset):
 		return presetRules(f.Preset, s.has("devices")), !s.failed[fromPreset]
 	case !s.has(path):
-		return defaultRules(), true
+		return DefaultRules(), true
 	case s.failed[path]:
 		return nil, false
 	case len(f.Rules) == 0:
@@ -127,10 +127,10 @@ func (s *source) lease(path string, r *guard.Rule, before []guard.Rule) {
 	p := r.Lockout
 	switch {
 	case p.Lease == 0 && 0 < p.Window && p.Window < lease:
-		s.fail(path+".window", "must be at least the lease of the rules before it (%s), got %s", showDuration(lease), showDuration(p.Window))
+		s.fail(path+".window", "must be at least the lease of the rules before it (%s), got %s", ShowDuration(lease), ShowDuration(p.Window))
 		repair(r, "Window")
 	case p.Lease > window:
-		s.fail(path+".lease", "must be at most the shortest window of the rules before it (%s), got %s", showDuration(window), showDuration(p.Lease))
+		s.fail(path+".lease", "must be at most the shortest window of the rules before it (%s), got %s", ShowDuration(window), ShowDuration(p.Lease))
 		repair(r, "Lease")
 	}
 }
@@ -142,7 +142,7 @@ func (s *source) networks(path, key string, list []network) []netip.Prefix {
 		if s.failed[index(path+"."+key, i)] {
 			continue
 		}
-		c := guard.Config{Rules: defaultRules()}
+		c := guard.Config{Rules: DefaultRules()}
 		if one := []netip.Prefix{p.Prefix}; key == "exempt" {
 			c.Exempt = one
 		} else {
@@ -201,7 +201,7 @@ func (s *source) core(path string, err error, fields map[string]string) (field s
 	}
 	msg = coreTime.ReplaceAllStringFunc(msg, func(text string) string {
 		if d, err := time.ParseDuration(text); err == nil {
-			return showDuration(d)
+			return ShowDuration(d)
 		}
 		return text
 	})

@@ -69,7 +69,7 @@ func (n *positive) set(s scalar) error {
 type duration time.Duration
 
 func (d *duration) set(s scalar) error {
-	v, ok := parseDuration(s.text)
+	v, ok := ParseDuration(s.text)
 	*d = duration(v)
 	if !ok || s.tag != "!!str" && s.text != "0" {
 		return errors.New("must be a duration such as 1m or 24h")
@@ -77,7 +77,8 @@ func (d *duration) set(s scalar) error {
 	return nil
 }
 
-func parseDuration(s string) (time.Duration, bool) {
+// ParseDuration reads what ShowDuration writes, and what time.ParseDuration reads.
+func ParseDuration(s string) (time.Duration, bool) {
 	days, rest, hasDays := strings.Cut(s, "d")
 	if !hasDays {
 		v, err := time.ParseDuration(s)
@@ -98,11 +99,18 @@ func parseDuration(s string) (time.Duration, bool) {
 	return v, v >= 0
 }
 
-// showDuration writes a duration as one would: 1m, not 1m0s.
-func showDuration(d time.Duration) string {
+// ShowDuration writes a duration as a file would have it: 1m, not 1m0s, and 30d.
+func ShowDuration(d time.Duration) string {
+	days := ""
+	if n := d / (24 * time.Hour); n > 0 {
+		days = fmt.Sprintf("%dd", n)
+		if d %= 24 * time.Hour; d == 0 {
+			return days
+		}
+	}
 	s := d.String()
 	if d < time.Minute {
-		return s
+		return days + s
 	}
 	if rest, ok := strings.CutSuffix(s, "m0s"); ok {
 		s = rest + "m"
@@ -110,7 +118,7 @@ func showDuration(d time.Duration) string {
 	if rest, ok := strings.CutSuffix(s, "h0m"); ok {
 		s = rest + "h"
 	}
-	return s
+	return days + s
 }
 
 // interval is a duration that must be positive.
