@@ -170,11 +170,11 @@ func (r *rules) judge(s state, n, now int64) table.Answer {
 	left := r.limit - s.count()
 	switch {
 	case n <= 0:
-		return table.Answer{Allowed: true, Remaining: int(max(0, left))}
+		return table.Answer{Verdict: table.Allowed, Remaining: int(max(0, left))}
 	case n <= left:
-		return table.Answer{Allowed: true, Remaining: int(left - n)}
+		return table.Answer{Verdict: table.Allowed, Remaining: int(left - n)}
 	case n > r.limit:
-		return table.Answer{Reason: uint8(doorward.Spent)} // no time will do
+		return table.Answer{Verdict: table.Verdict(doorward.Spent)} // no time will do
 	}
 	back := r.last
 	for ; back > 0; back-- { // the oldest are forgotten first
@@ -182,7 +182,7 @@ func (r *rules) judge(s state, n, now int64) table.Answer {
 			break
 		}
 	}
-	return table.Answer{Reason: uint8(doorward.Spent), Wait: r.end(&s, back) - now}
+	return table.Answer{Verdict: table.Verdict(doorward.Spent), Wait: r.end(&s, back) - now}
 }
 
 // charge counts n requests.

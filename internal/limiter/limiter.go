@@ -24,19 +24,22 @@ func (l Limiter[S]) Policy() table.Policy[S] { return l.table.Policy() }
 // Reload replaces the policy and the lease, and keeps what was counted.
 func (l Limiter[S]) Reload(p table.Policy[S], lease time.Duration) { l.table.Reload(p, lease) }
 
-// Attempt judges an attempt on k and charges it as failed if it is allowed.
+// Attempt judges an attempt on k and charges it if it is allowed.
 func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
-	return decision(l.table.Attempt(key(k), now))
+	id := key(k)
+	return decision(l.table.Attempt(&id, now))
 }
 
-// Try judges an attempt on k by f and stores the state that f returns if it allows.
-func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s S, n table.Pending, at int64) (S, table.Answer)) doorward.Decision {
-	return decision(l.table.Try(key(k), now, f))
+// Try judges an attempt on k by f and keeps the state as f leaves it if f allows.
+func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, n table.Pending, at int64) table.Answer) doorward.Decision {
+	id := key(k)
+	return decision(l.table.Try(&id, now, f))
 }
 
 // Check answers as Attempt would and charges nothing.
 func (l Limiter[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
-	return decision(l.table.Check(key(k), now))
+	id := key(k)
+	return decision(l.table.Check(&id, now))
 }
 
 // Reserve judges an attempt on k and keeps it pending if it is allowed.
@@ -47,7 +50,8 @@ func (l Limiter[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, d
 // ReserveTagged is Reserve with a tag, 0 or table.Tagged, that the policy is told when
 // the reservation ends.
 func (l Limiter[S]) ReserveTagged(k doorward.Key, tag table.Event, now time.Time) (doorward.Decision, doorward.Ticket) {
-	a, t := l.table.Reserve(key(k), tag, now)
+	id := key(k)
+	a, t := l.table.Reserve(&id, tag, now)
 	return decision(a), doorward.Ticket(t)
 }
 
@@ -68,16 +72,21 @@ func (l Limiter[S]) SettleTagged(k doorward.Key, t doorward.Ticket, o doorward.O
 	if o == doorward.Succeeded {
 		shared = doorward.Void
 	}
-	return l.table.Settle(key(k), table.Ticket(t), table.Event(o)|tag, table.Event(shared), now)
+	id := key(k)
+	return l.table.Settle(&id, table.Ticket(t), table.Event(o)|tag, table.Event(shared), now)
 }
 
-// Update replaces the state of k, if it has an entry of its own.
-func (l Limiter[S]) Update(k doorward.Key, now time.Time, f func(p table.Policy[S], s S, at int64) S) {
-	l.table.Update(key(k), now, f)
+// Update changes the state of k, if it has an entry of its own.
+func (l Limiter[S]) Update(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, at int64)) {
+	id := key(k)
+	l.table.Update(&id, now, f)
 }
 
 // Unlock forgets k and its reservations.
-func (l Limiter[S]) Unlock(k doorward.Key) { l.table.Unlock(key(k)) }
+func (l Limiter[S]) Unlock(k doorward.Key) {
+	id := key(k)
+	l.table.Unlock(&id)
+}
 
 // Clear forgets everything.
 func (l Limiter[S]) Clear() { l.table.Clear() }
@@ -104,12 +113,14 @@ func key(k doorward.Key) table.Key {
 }
 
 func decision(a table.Answer) doorward.Decision {
-	d := doorward.Decision{
-		Allowed: a.Allowed, Reason: doorward.Reason(a.Reason), RetryAfter: time.Duration(a.Wait),
-		Remaining: a.Remaining, Overflow: a.Overflow,
-	}
-	if a.Busy {
+	d := doorward.Decision{RetryAfter: time.Duration(a.Wait), Remaining: a.Remaining, Overflow: a.Overflow}
+	switch a.Verdict {
+	case table.Allowed:
+		d.Allowed = true
+	case table.Busy:
 		d.Reason = doorward.Busy
+	default:
+		d.Reason = doorward.Reason(a.Verdict)
 	}
 	return d
 }
