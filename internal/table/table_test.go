@@ -27,24 +27,28 @@ const (
 	void
 )
 
-func (p *keep) Judge(_ note, n Pending, _ int64) Answer {
+func (p *keep) Judge(_ *note, n Pending, _ int64) Answer {
 	if n.Own >= 3 {
-		return Answer{Busy: true}
+		return Answer{Verdict: Busy}
 	}
-	return Answer{Allowed: true}
+	return Answer{Verdict: Allowed}
 }
 
-func (p *keep) Step(s note, e Event, _, now int64) note {
+func (p *keep) Step(s *note, e Event, _, now int64) int64 {
 	switch e &^ Tagged {
 	case succeeded:
-		return note{}
+		*s = note{}
 	case void, Reserved:
-		return s
+		if s.forgotten() <= now {
+			*s = note{}
+		}
+	default:
+		*s = noteUntil(Add(now, p.ttl))
 	}
-	return noteUntil(Add(now, p.ttl))
+	return s.forgotten()
 }
 
-func (p *keep) Forget(s note) int64 { return s.forgotten() }
+func (p *keep) Forget(s *note) int64 { return s.forgotten() }
 
 var start = time.Unix(1_000_000_000, 0)
 
@@ -56,6 +60,8 @@ func key(i int) Key {
 	return k
 }
 
+func ptr(k Key) *Key { return &k }
+
 var (
 	home4 = Key{Bytes: [18]byte{17: 4}, Reserved: Loopback4}
 	home6 = Key{Bytes: [18]byte{17: 6}, Reserved: Loopback6}
@@ -66,72 +72,91 @@ func hashOf(b *Table[note], k Key) uint64 { return b.hash(&k.Bytes) }
 // check fails the test unless everything in the table fits together.
 func check(t *testing.T, b *Table[note]) {
 	t.Helper()
-	chained := checkChains(t, b)
-	checkOrder(t, b, chained)
-	checkPool(t, b, chained)
+	checkIndex(t, b)
+	checkOrder(t, b)
+	checkPool(t, b)
 }
 
-// checkChains returns the entries that a hash chain reaches. Each is in its own bucket,
-// once; all others are free.
-func checkChains(t *testing.T, b *Table[note]) map[uint32]bool {
-	t.Helper()
-	chained := map[uint32]bool{}
-	for bucket, first := range b.buckets {
-		for i := first; i != 0; i = b.entries[i].next {
-			if i < firstOwn || i >= b.unused || chained[i] {
-				t.Fatalf("entry %d is in a chain twice, or never was in use", i)
-			}
-			chained[i] = true
-			if b.bucket(b.hash(&b.entries[i].key)) != bucket {
-				t.Fatalf("entry %d is in bucket %d, which is another's", i, bucket)
-			}
+// used returns the entries that the index knows.
+func used(b *Table[note]) map[uint32]bool {
+	found := map[uint32]bool{}
+	for _, slot := range b.index.slots {
+		if slot != 0 {
+			found[uint32(slot)] = true
 		}
 	}
+	return found
+}
+
+// checkIndex: each entry in use has one slot and is found by its key; all others that were
+// ever used are free and empty.
+func checkIndex(t *testing.T, b *Table[note]) {
+	t.Helper()
+	full := 0
+	for _, slot := range b.index.slots {
+		if slot == 0 {
+			continue
+		}
+		full++
+		i := uint32(slot)
+		if i < firstOwn || i >= b.unused {
+			t.Fatalf("entry %d is in the index, and never was in use", i)
+		}
+		k := &Key{Bytes: b.entries[i].key}
+		if found := b.lookup(k, b.hash(&k.Bytes)); found != i {
+			t.Fatalf("the key of entry %d has entry %d", i, found)
+		}
+	}
+	inUse := used(b)
 	free := 0
-	for i := b.free; i != 0; i = b.entries[i].next {
-		if chained[i] || b.entries[i].key != ([18]byte{}) || b.entries[i].pending != 0 {
+	for i := b.free; i != 0; i = b.entries[i].link {
+		if inUse[i] || b.entries[i] != (entry[note]{link: b.entries[i].link}) {
 			t.Fatalf("entry %d is free and in use", i)
 		}
 		free++
 	}
-	if len(chained) != b.own || b.own+free != int(b.unused)-firstOwn || b.own > b.order.capacity() {
-		t.Fatalf("%d entries are chained, %d free, %d counted as own of %d used", len(chained), free, b.own, b.unused-firstOwn)
+	if full != len(inUse) || full != b.own || b.own+free != int(b.unused)-firstOwn || b.own > capacity(b) {
+		t.Fatalf("%d slots are full with %d entries, %d are free, %d counted as own of %d used", full, len(inUse), free, b.own, b.unused-firstOwn)
 	}
-	return chained
 }
 
-// checkOrder: the heap is one, knows every entry that has nothing pending, and each
-// knows its place.
-func checkOrder(t *testing.T, b *Table[note], chained map[uint32]bool) {
+func capacity(b *Table[note]) int { return len(b.entries) - firstOwn }
+
+// checkOrder: nodes hold the earliest time below them, and whose it is. There is one root.
+func checkOrder(t *testing.T, b *Table[note]) {
 	t.Helper()
-	for pos, i := range b.order.entry {
-		e := b.entries[i]
-		switch {
-		case !chained[i] || e.pending != 0 || int(e.link) != pos:
-			t.Fatalf("place %d is that of entry %d, which has %d pending and link %d", pos, i, e.pending, e.link)
-		case b.order.at != nil && b.order.at[pos] != b.policy.Forget(e.state):
-			t.Fatalf("entry %d is in order by %d and forgotten at %d", i, b.when(pos), b.policy.Forget(e.state))
-		case b.when(pos) < b.when(max(0, pos-1)/arity):
-			t.Fatalf("place %d is before its parent", pos)
+	o, inUse := &b.order, used(b)
+	below := make([]int64, b.unused)
+	for i := range below {
+		below[i] = Never
+		if e := &b.entries[i]; inUse[uint32(i)] && e.pending == 0 {
+			below[i] = b.policy.Forget(&e.state)
 		}
 	}
-	idle := 0
-	for i := range chained {
-		if b.entries[i].pending == 0 {
-			idle++
+	for l := range o.root + 1 {
+		if len(o.at[l]) != (len(below)-1)/fan+1 || len(o.least[l]) != len(o.at[l]) {
+			t.Fatalf("%d nodes of level %d are above %d", len(o.at[l]), l, len(below))
 		}
+		for node, at := range o.at[l] {
+			children, least := below[node*fan:min(node*fan+fan, len(below))], o.least[l][node]
+			if at != slices.Min(children) || at != Never && children[least] != at {
+				t.Fatalf("node %d of level %d has %d of %d, below are %d", node, l, at, least, children)
+			}
+		}
+		below = o.at[l]
 	}
-	if idle != len(b.order.entry) {
-		t.Fatalf("%d entries have nothing pending, %d are in order", idle, len(b.order.entry))
+	if len(below) != 1 || o.first() != below[0] {
+		t.Fatalf("%d roots", len(below))
 	}
 }
 
 // checkPool: each pending reservation is in the ring of its entry and in the order of
 // all, which is by the end of the lease; the other slots are free.
-func checkPool(t *testing.T, b *Table[note], chained map[uint32]bool) {
+func checkPool(t *testing.T, b *Table[note]) {
 	t.Helper()
 	p := &b.pool
 	inRing := map[uint32]bool{}
+	inUse := used(b)
 	for i := range b.unused {
 		e := b.entries[i]
 		for r, n := e.link, uint16(0); n < e.pending; r, n = p.slots[r].next, n+1 {
@@ -143,7 +168,7 @@ func checkPool(t *testing.T, b *Table[note], chained map[uint32]bool) {
 				t.Fatalf("the ring of entry %d is longer than %d", i, e.pending)
 			}
 		}
-		if e.pending > 0 && i >= firstOwn && !chained[i] {
+		if e.pending > 0 && i >= firstOwn && !inUse[i] {
 			t.Fatalf("entry %d is free and has %d pending", i, e.pending)
 		}
 	}
@@ -176,9 +201,6 @@ func TestExactAtEveryCapacity(t *testing.T) {
 		x := &exact{
 			t: t, p: p, live: map[Key]int64{}, pending: map[Key]int{},
 			b: New(p, Config{Capacity: capacity, InFlight: 1 + capacity/2, Lease: 40}),
-		}
-		if capacity%2 == 0 {
-			x.b.order.at = nil // as with large entries
 		}
 		for range 600 {
 			x.now += []int64{0, 0, 0, 1, 7, 40}[random.IntN(6)]
@@ -223,31 +245,31 @@ func (x *exact) step(random *rand.Rand, k Key) {
 	}
 	switch n := random.IntN(10); {
 	case n < 5:
-		d := x.b.Attempt(k, at(x.now))
+		d := x.b.Attempt(ptr(k), at(x.now))
 		x.compare(k, d)
-		if d.Allowed && !d.Overflow {
+		if d.Verdict == Allowed && !d.Overflow {
 			x.live[k] = x.now + x.p.ttl
 		}
 	case n < 8:
 		over := x.overflows(k)
-		d, ticket := x.b.Reserve(k, 0, at(x.now))
-		if d.Allowed {
+		d, ticket := x.b.Reserve(ptr(k), 0, at(x.now))
+		if d.Verdict == Allowed {
 			x.compare(k, d)
 			x.held = append(x.held, heldTicket{k, ticket, !over, x.now + 40})
 		}
-		if d.Allowed && !over {
+		if d.Verdict == Allowed && !over {
 			x.live[k] = max(x.live[k], x.now)
 			x.pending[k]++
 		}
 	case n < 9:
-		x.compare(k, x.b.Check(k, at(x.now)))
+		x.compare(k, x.b.Check(ptr(k), at(x.now)))
 	case random.IntN(8) == 0:
-		x.b.Unlock(k)
+		x.b.Unlock(ptr(k))
 		delete(x.live, k)
 		delete(x.pending, k)
 		x.held = slices.DeleteFunc(x.held, func(h heldTicket) bool { return h.own && h.k == k })
 	}
-	if n := x.b.Tracked(); n < len(x.live) || n > x.b.order.capacity()+2 {
+	if n := x.b.Tracked(); n < len(x.live) || n > capacity(x.b)+2 {
 		x.t.Fatalf("%d tracked, %d live", n, len(x.live))
 	}
 }
@@ -257,7 +279,7 @@ func (x *exact) settle(e Event) {
 	h := x.held[0]
 	x.held = x.held[1:]
 	when := min(x.now, h.end-1)
-	x.b.Settle(h.k, h.ticket, e, e, at(x.now))
+	x.b.Settle(ptr(h.k), h.ticket, e, e, at(x.now))
 	if when != x.now { // its lease has ended, and it failed then
 		e, when = Failed, h.end
 	}
@@ -281,17 +303,17 @@ func (x *exact) overflows(k Key) bool {
 		}
 	}
 	_, own := x.live[k]
-	return !own && k != home4 && k != home6 && n >= x.b.order.capacity()
+	return !own && k != home4 && k != home6 && n >= capacity(x.b)
 }
 
 func (x *exact) compare(k Key, d Answer) {
 	if want := x.overflows(k); d.Overflow != want {
-		x.t.Fatalf("%v: overflow is %v with %d live of %d", k, d.Overflow, len(x.live), x.b.order.capacity())
+		x.t.Fatalf("%v: overflow is %v with %d live of %d", k, d.Overflow, len(x.live), capacity(x.b))
 	}
 }
 
-// T7: whatever the table holds, an operation moves at most 2 log2(n) + 2 places in
-// order.
+// T7: whatever the table holds, an operation changes at most 2 log2(n) + 2 nodes of the
+// order, those that are made for the first time not counted.
 func TestMovesPerOperation(t *testing.T) {
 	for _, capacity := range []int{1, 5, 64, 300, 2000} {
 		most := 2*int(math.Ceil(math.Log2(float64(capacity)))) + 2
@@ -300,48 +322,53 @@ func TestMovesPerOperation(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, uint64(capacity)))
 		moves := func(what string, operation func()) {
 			t.Helper()
-			before := slices.Clone(b.order.entry)
+			before := nodes(b)
 			operation()
-			if n := changed(before, b.order.entry); n > most {
-				t.Fatalf("%s at capacity %d moved %d places, want at most %d", what, capacity, n, most)
+			if capacity < 300 {
+				check(t, b)
+			}
+			if n := changed(before, nodes(b)); n > most {
+				t.Fatalf("%s at capacity %d changed %d nodes, want at most %d", what, capacity, n, most)
 			}
 		}
 		now := int64(0)
 		for i := range capacity {
-			moves("filling", func() { b.Attempt(key(i), at(now)) })
+			moves("filling", func() { b.Attempt(ptr(key(i)), at(now)) })
 		}
 		for i := range 2 * capacity {
-			moves("a flood of a full table", func() { b.Attempt(key(i), at(now)) })
+			moves("a flood of a full table", func() { b.Attempt(ptr(key(i)), at(now)) })
 		}
 		now += 1000 // all of them are forgotten together
 		for i := range 3 * capacity {
-			moves("a flood after all is forgotten", func() { b.Attempt(key(10_000+i), at(now)) })
+			moves("a flood after all is forgotten", func() { b.Attempt(ptr(key(10_000+i)), at(now)) })
 		}
 		for range 2 * capacity {
 			p.ttl = 1 + random.Int64N(1000)
 			now += random.Int64N(3)
 			k := key(10_000 + random.IntN(2*capacity))
-			moves("anything", func() { b.Attempt(k, at(now)) })
+			moves("anything", func() { b.Attempt(ptr(k), at(now)) })
 			moves("a reservation", func() {
-				_, ticket := b.Reserve(k, 0, at(now))
+				_, ticket := b.Reserve(ptr(k), 0, at(now))
 				e := Event(random.IntN(4))
-				b.Settle(k, ticket, e, e, at(now))
+				b.Settle(ptr(k), ticket, e, e, at(now))
 			})
 		}
 		for i := range capacity {
 			p.ttl = 1_000_000 - int64(i) // each goes from the end to the front
-			moves("the latest first", func() { b.Attempt(key(20_000+i), at(now+5000)) })
+			moves("the latest first", func() { b.Attempt(ptr(key(20_000+i)), at(now+5000)) })
 		}
 		for i := range capacity {
-			moves("unlocking", func() { b.Unlock(key(20_000 + i)) })
+			moves("unlocking", func() { b.Unlock(ptr(key(20_000 + i))) })
 		}
 		check(t, b)
 	}
 }
 
-func changed(before, after []uint32) (n int) {
-	for i := range max(len(before), len(after)) {
-		if i >= len(before) || i >= len(after) || before[i] != after[i] {
+func nodes(b *Table[note]) []int64 { return slices.Concat(b.order.at[:b.order.root+1]...) }
+
+func changed(before, after []int64) (n int) {
+	for i := range before {
+		if before[i] != after[i] {
 			n++
 		}
 	}
@@ -350,8 +377,8 @@ func changed(before, after []uint32) (n int) {
 
 // T7: sizes in memory.
 func TestSizes(t *testing.T) {
-	if n := unsafe.Sizeof(entry[[5]uint32]{}); n != 48 {
-		t.Errorf("an entry with a state of 20 bytes takes %d, want 48", n)
+	if n := unsafe.Sizeof(entry[[3]int64]{}); n != 48 {
+		t.Errorf("an entry with a state of 24 bytes takes %d, want 48", n)
 	}
 	if n := unsafe.Sizeof(reservation{}); n != 32 {
 		t.Errorf("a reservation takes %d, want 32", n)
@@ -366,7 +393,7 @@ func TestSeeded(t *testing.T) {
 	a, b := New(&keep{}, Config{Capacity: 1000, InFlight: 1}), New(&keep{}, Config{Capacity: 1000, InFlight: 1})
 	same := 0
 	for i := range 1000 {
-		if a.bucket(hashOf(a, key(i))) == b.bucket(hashOf(b, key(i))) {
+		if a.index.home(hashOf(a, key(i))) == b.index.home(hashOf(b, key(i))) {
 			same++
 		}
 	}
@@ -379,10 +406,10 @@ func TestSeeded(t *testing.T) {
 func TestAllLeasesEnd(t *testing.T) {
 	b := New(&keep{ttl: 100}, Config{Capacity: 50, InFlight: 120, Lease: 10})
 	for i := range 120 {
-		b.Reserve(key(i%60), 0, at(int64(i%2)))
+		b.Reserve(ptr(key(i%60)), 0, at(int64(i%2)))
 	}
 	check(t, b)
-	b.Check(key(0), at(11))
+	b.Check(ptr(key(0)), at(11))
 	check(t, b)
 	if b.pool.oldest != 0 || b.pool.full() {
 		t.Error("something is pending still")
@@ -395,24 +422,29 @@ func TestReloadReorders(t *testing.T) {
 	b := New(p, Config{Capacity: 100, InFlight: 10, Lease: 10})
 	for i := range 100 {
 		p.ttl = int64(100 + i)
-		b.Attempt(key(i), at(0))
+		b.Attempt(ptr(key(i)), at(0))
 	}
-	b.Reserve(key(3), 0, at(0))
+	b.Reserve(ptr(key(3)), 0, at(0))
 	b.Reload(&reversed{keep{ttl: 1000}}, 5)
 	check(t, b)
-	if first := b.entries[b.order.entry[0]].key; first != key(99).Bytes {
+	if first := b.entries[b.order.firstEntry()].key; first != key(99).Bytes {
 		t.Errorf("% x is forgotten first", first)
 	}
-	b.Reserve(key(4), 0, at(1)) // a shorter lease, which may not end before the longer one
+	b.Reserve(ptr(key(4)), 0, at(1)) // a shorter lease, which may not end before the longer one
 	check(t, b)
-	b.Check(key(0), at(20))
+	b.Check(ptr(key(0)), at(20))
 	check(t, b)
 }
 
 type reversed struct{ keep }
 
-func (*reversed) Forget(s note) int64 {
-	if s == (note{}) {
+func (p *reversed) Step(s *note, e Event, began, now int64) int64 {
+	p.keep.Step(s, e, began, now)
+	return p.Forget(s)
+}
+
+func (*reversed) Forget(s *note) int64 {
+	if *s == (note{}) {
 		return 0
 	}
 	return 10_000 - s.forgotten()
@@ -423,12 +455,12 @@ func TestTickets(t *testing.T) {
 	b, other := New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10}), New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10})
 	seen := map[Ticket]bool{{}: true}
 	for i := range 120 {
-		_, ticket := b.Reserve(key(i%3), 0, at(0))
+		_, ticket := b.Reserve(ptr(key(i%3)), 0, at(0))
 		if seen[ticket] {
 			t.Fatalf("ticket %v was there before", ticket)
 		}
 		seen[ticket] = true
-		other.Reserve(key(i%3), 0, at(0))
+		other.Reserve(ptr(key(i%3)), 0, at(0))
 		for s := range seen {
 			if r := other.pool.find(s, hashOf(other, key(i%3))); r != 0 {
 				t.Fatalf("ticket %v is good for another table", s)
@@ -442,10 +474,10 @@ func TestTickets(t *testing.T) {
 			b.Clear()
 			other.Clear()
 		case 1:
-			b.Unlock(key(i % 3))
-			other.Unlock(key(i % 3))
+			b.Unlock(ptr(key(i % 3)))
+			other.Unlock(ptr(key(i % 3)))
 		default:
-			b.Settle(key(i%3), ticket, void, void, at(0))
+			b.Settle(ptr(key(i%3)), ticket, void, void, at(0))
 			other.Clear()
 		}
 		check(t, b)
