@@ -4,6 +4,7 @@
 package limiter
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -26,20 +27,17 @@ func (l Limiter[S]) Reload(p table.Policy[S], lease time.Duration) { l.table.Rel
 
 // Attempt judges an attempt on k and charges it if it is allowed.
 func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
-	id := key(k)
-	return decision(l.table.Attempt(&id, now))
+	return decision(l.table.Attempt(key(k), now))
 }
 
 // Try judges an attempt on k by f and keeps the state as f leaves it if f allows.
 func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, n table.Pending, at int64) table.Answer) doorward.Decision {
-	id := key(k)
-	return decision(l.table.Try(&id, now, f))
+	return decision(l.table.Try(key(k), now, f))
 }
 
 // Check answers as Attempt would and charges nothing.
 func (l Limiter[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
-	id := key(k)
-	return decision(l.table.Check(&id, now))
+	return decision(l.table.Check(key(k), now))
 }
 
 // Reserve judges an attempt on k and keeps it pending if it is allowed.
@@ -50,8 +48,7 @@ func (l Limiter[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, d
 // ReserveTagged is Reserve with a tag, 0 or table.Tagged, that the policy is told when
 // the reservation ends.
 func (l Limiter[S]) ReserveTagged(k doorward.Key, tag table.Event, now time.Time) (doorward.Decision, doorward.Ticket) {
-	id := key(k)
-	a, t := l.table.Reserve(&id, tag, now)
+	a, t := l.table.Reserve(key(k), tag, now)
 	return decision(a), doorward.Ticket(t)
 }
 
@@ -72,21 +69,16 @@ func (l Limiter[S]) SettleTagged(k doorward.Key, t doorward.Ticket, o doorward.O
 	if o == doorward.Succeeded {
 		shared = doorward.Void
 	}
-	id := key(k)
-	return l.table.Settle(&id, table.Ticket(t), table.Event(o)|tag, table.Event(shared), now)
+	return l.table.Settle(key(k), table.Ticket(t), table.Event(o)|tag, table.Event(shared), now)
 }
 
 // Update changes the state of k, if it has an entry of its own.
 func (l Limiter[S]) Update(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, at int64)) {
-	id := key(k)
-	l.table.Update(&id, now, f)
+	l.table.Update(key(k), now, f)
 }
 
 // Unlock forgets k and its reservations.
-func (l Limiter[S]) Unlock(k doorward.Key) {
-	id := key(k)
-	l.table.Unlock(&id)
-}
+func (l Limiter[S]) Unlock(k doorward.Key) { l.table.Unlock(key(k)) }
 
 // Clear forgets everything.
 func (l Limiter[S]) Clear() { l.table.Clear() }
@@ -100,9 +92,14 @@ func (l Limiter[S]) Time(at int64) time.Time { return l.table.Time(at) }
 // Since converts a time to the table's clock.
 func (l Limiter[S]) Since(at time.Time) int64 { return l.table.Since(at) }
 
+// key reads a key from its bytes: two for the kind, then two words.
 func key(k doorward.Key) table.Key {
-	var out table.Key
-	k.AppendBinary(out.Bytes[:0]) // never fails
+	var b [18]byte
+	k.AppendBinary(b[:0]) // never fails
+	out := table.Key{
+		Hi: binary.BigEndian.Uint64(b[2:]), Lo: binary.BigEndian.Uint64(b[10:]),
+		Kind: uint16(b[0])<<8 | uint16(b[1]),
+	}
 	if k.IsLoopback() {
 		out.Reserved = table.Loopback4
 		if k.Prefix().Addr().Is6() {

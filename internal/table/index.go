@@ -1,5 +1,10 @@
 package table
 
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
 // An index finds the entry of a key by its hash: open addressing, linear probing. A slot
 // holds half of the hash beside the entry, so that a search reads no entry but the right
 // one (another's once in 2^32 slots), and a removal none at all.
@@ -55,4 +60,20 @@ func (x *index) remove(hash uint64, entry uint32) {
 		}
 	}
 	x.slots[gap] = 0
+}
+
+// A seed makes the hashes of each table its own, so that nobody can aim at a slot.
+type seed [4]uint64
+
+func newSeed() seed { return seed{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()} }
+
+// hash folds products, as Go's maps do on processors without AES, but with every factor
+// secret.
+func (s *seed) hash(k Key) uint64 {
+	return fold(fold(k.Hi^s[0], k.Lo^s[1])^uint64(k.Kind)^s[2], s[3])
+}
+
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
 }

@@ -64,11 +64,12 @@ const (
 	Busy    Verdict = 0xfe // refused only because of others in flight
 )
 
-// A Key is what the table tells apart.
+// A Key is what the table tells apart: 18 bytes.
 type Key struct {
-	Bytes [18]byte
+	Hi, Lo uint64
+	Kind   uint16
 	// Reserved is Loopback4 or Loopback6 for the keys that have an entry of their own
-	// past Capacity too, else 0.
+	// past Capacity too, else 0. Kind is not 0 then.
 	Reserved uint8
 }
 

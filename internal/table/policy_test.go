@@ -27,7 +27,7 @@ func (p *counting) Adopt(old Policy[note], s note, now int64) note {
 func TestClearResets(t *testing.T) {
 	p := &counting{keep: keep{ttl: 9}}
 	b := New(p, Config{Capacity: 4, InFlight: 2, Lease: 10})
-	b.Attempt(ptr(key(1)), at(0))
+	b.Attempt(key(1), at(0))
 	if p.steps != 1 {
 		t.Fatalf("%d steps", p.steps)
 	}
@@ -40,24 +40,24 @@ func TestClearResets(t *testing.T) {
 func TestReloadAdopts(t *testing.T) {
 	b := New(&keep{ttl: 1000}, Config{Capacity: 4, InFlight: 4, Lease: 100})
 	for _, k := range []Key{key(1), key(2), key(3), home4} {
-		b.Attempt(ptr(k), at(0))
+		b.Attempt(k, at(0))
 	}
-	b.Unlock(ptr(key(3)))
-	_, ticket := b.Reserve(ptr(key(2)), 0, at(5))
+	b.Unlock(key(3))
+	_, ticket := b.Reserve(key(2), 0, at(5))
 	b.Reload(&counting{keep: keep{ttl: 1000}}, 100)
 	check(t, b)
-	b.Settle(ptr(key(2)), ticket, void, void, at(5))
+	b.Settle(key(2), ticket, void, void, at(5))
 	b.Reload(&counting{keep: keep{ttl: 1000}}, 100) // the same: nothing changes
 	check(t, b)
 	for _, k := range []Key{key(1), key(2), home4} {
 		for _, now := range []int64{14, 15} {
 			known := false
-			b.Update(&k, at(now), func(_ Policy[note], s *note, _ int64) { known = *s != note{} })
+			b.Update(k, at(now), func(_ Policy[note], s *note, _ int64) { known = *s != note{} })
 			if want := now < 15; known != want {
 				t.Errorf("%v at %d: known is %v", k, now, known)
 			}
 		}
-		b.Unlock(ptr(k))
+		b.Unlock(k)
 		b.now = 5
 	}
 	check(t, b)
@@ -68,14 +68,14 @@ func TestPendingOfOneKey(t *testing.T) {
 	p := &always{keep{ttl: 1}}
 	b := New(p, Config{Capacity: 1, InFlight: 70_000, Lease: 500})
 	for i := range 65_535 {
-		if a, _ := b.Reserve(ptr(key(1)), 0, at(0)); a.Verdict != Allowed {
+		if a, _ := b.Reserve(key(1), 0, at(0)); a.Verdict != Allowed {
 			t.Fatalf("reservation %d: %+v", i, a)
 		}
 	}
-	if a, ticket := b.Reserve(ptr(key(1)), 0, at(1)); a != (Answer{Verdict: Busy, Wait: 499}) || ticket != (Ticket{}) {
+	if a, ticket := b.Reserve(key(1), 0, at(1)); a != (Answer{Verdict: Busy, Wait: 499}) || ticket != (Ticket{}) {
 		t.Errorf("one too many: %+v", a)
 	}
-	if a, _ := b.Reserve(ptr(home4), 0, at(1)); a.Verdict != Allowed {
+	if a, _ := b.Reserve(home4, 0, at(1)); a.Verdict != Allowed {
 		t.Errorf("another key: %+v", a)
 	}
 }

@@ -13,7 +13,6 @@
 package table
 
 import (
-	"hash/maphash"
 	"math"
 	"sync"
 	"time"
@@ -39,7 +38,7 @@ type Table[S any] struct {
 	base    time.Time // the first now that the table was given
 	now     int64     // the latest now, in nanoseconds since base
 
-	seed    maphash.Seed
+	seed    seed
 	index   index // of entries that are not of reserved keys
 	entries []entry[S]
 	unused  uint32 // first entry that was never used
@@ -51,14 +50,28 @@ type Table[S any] struct {
 	scratch S // what Try and Update hand to their f; a variable of theirs would be allocated
 }
 
-// An entry is 24 bytes and the state. One that is in use and has nothing pending
+// An entry is 24 bytes and the state, and aligned as the state is: its key is kept in
+// halves of words. One that is in use and has nothing pending
 // remembers something, one that is free nothing: Forget of its state tells them apart.
 type entry[S any] struct {
-	key     [18]byte
+	hi, lo  [2]uint32
+	kind    uint16
 	pending uint16 // reservations in flight
 	link    uint32 // the first of them, or the next free entry
 	state   S
 }
+
+func (e *entry[S]) is(k Key) bool {
+	return join(e.lo) == k.Lo && join(e.hi) == k.Hi && e.kind == k.Kind
+}
+
+func (e *entry[S]) key() Key { return Key{Hi: join(e.hi), Lo: join(e.lo), Kind: e.kind} }
+
+func (e *entry[S]) name(k Key) { e.hi, e.lo, e.kind = halves(k.Hi), halves(k.Lo), k.Kind }
+
+func halves(x uint64) [2]uint32 { return [2]uint32{uint32(x), uint32(x >> 32)} }
+
+func join(h [2]uint32) uint64 { return uint64(h[0]) | uint64(h[1])<<32 }
 
 // Entries with a fixed place. They are in neither index nor order.
 const (
@@ -76,7 +89,7 @@ func New[S any](p Policy[S], c Config) *Table[S] {
 	return &Table[S]{
 		policy:  p,
 		lease:   int64(c.Lease),
-		seed:    maphash.MakeSeed(),
+		seed:    newSeed(),
 		index:   newIndex(c.Capacity),
 		entries: make([]entry[S], firstOwn+c.Capacity),
 		unused:  firstOwn,
@@ -86,8 +99,8 @@ func New[S any](p Policy[S], c Config) *Table[S] {
 }
 
 // Attempt judges an attempt on k and, if it is allowed, charges it in the same step.
-func (t *Table[S]) Attempt(k *Key, now time.Time) Answer {
-	hash := t.hash(&k.Bytes)
+func (t *Table[S]) Attempt(k Key, now time.Time) Answer {
+	hash := t.seed.hash(k)
 	t.mu.Lock()
 	at := t.tick(now)
 	i := t.find(k, hash, at)
@@ -102,8 +115,8 @@ func (t *Table[S]) Attempt(k *Key, now time.Time) Answer {
 
 // Try answers an attempt on k by f of the policy, the state, what is pending and the
 // time. If f allows it, the state is kept as f leaves it.
-func (t *Table[S]) Try(k *Key, now time.Time, f func(p Policy[S], s *S, n Pending, at int64) Answer) Answer {
-	hash := t.hash(&k.Bytes)
+func (t *Table[S]) Try(k Key, now time.Time, f func(p Policy[S], s *S, n Pending, at int64) Answer) Answer {
+	hash := t.seed.hash(k)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
@@ -117,8 +130,8 @@ func (t *Table[S]) Try(k *Key, now time.Time, f func(p Policy[S], s *S, n Pendin
 }
 
 // Check answers as Attempt would and charges nothing.
-func (t *Table[S]) Check(k *Key, now time.Time) Answer {
-	hash := t.hash(&k.Bytes)
+func (t *Table[S]) Check(k Key, now time.Time) Answer {
+	hash := t.seed.hash(k)
 	t.mu.Lock()
 	at := t.tick(now)
 	a := t.judge(t.find(k, hash, at), at)
@@ -129,8 +142,8 @@ func (t *Table[S]) Check(k *Key, now time.Time) Answer {
 // Reserve judges an attempt on k and, if it is allowed, keeps it pending until
 // Settle or the end of its lease, when it becomes a failure. The policy is reminded
 // of a tag, which is 0 or Tagged, when it ends.
-func (t *Table[S]) Reserve(k *Key, tag Event, now time.Time) (Answer, Ticket) {
-	hash := t.hash(&k.Bytes)
+func (t *Table[S]) Reserve(k Key, tag Event, now time.Time) (Answer, Ticket) {
+	hash := t.seed.hash(k)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
@@ -161,8 +174,8 @@ func (t *Table[S]) Reserve(k *Key, tag Event, now time.Time) (Answer, Ticket) {
 // to overflow. It returns the state just before, the time on the table's clock, and
 // the policy that was applied if the reservation was k's own, else nil. A ticket that
 // names no reservation of k changes nothing.
-func (t *Table[S]) Settle(k *Key, ticket Ticket, e, shared Event, now time.Time) (before S, at int64, p Policy[S]) {
-	hash := t.hash(&k.Bytes)
+func (t *Table[S]) Settle(k Key, ticket Ticket, e, shared Event, now time.Time) (before S, at int64, p Policy[S]) {
+	hash := t.seed.hash(k)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at = t.tick(now)
@@ -173,7 +186,7 @@ func (t *Table[S]) Settle(k *Key, ticket Ticket, e, shared Event, now time.Time)
 	switch i := t.pool.slots[r].entry(); {
 	case i == overflow:
 		t.end(r, shared, at)
-	case t.entries[i].key == k.Bytes:
+	case t.entries[i].is(k):
 		before, p = t.state(i, at), t.policy
 		t.end(r, e, at)
 	}
@@ -182,8 +195,8 @@ func (t *Table[S]) Settle(k *Key, ticket Ticket, e, shared Event, now time.Time)
 
 // Update changes the state of k by f of the policy, the state and the time on the
 // table's clock. A key without an entry of its own is left alone.
-func (t *Table[S]) Update(k *Key, now time.Time, f func(p Policy[S], s *S, at int64)) {
-	hash := t.hash(&k.Bytes)
+func (t *Table[S]) Update(k Key, now time.Time, f func(p Policy[S], s *S, at int64)) {
+	hash := t.seed.hash(k)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
@@ -195,8 +208,8 @@ func (t *Table[S]) Update(k *Key, now time.Time, f func(p Policy[S], s *S, at in
 }
 
 // Unlock forgets k. Tickets of its reservations change nothing from then on.
-func (t *Table[S]) Unlock(k *Key) {
-	hash := t.hash(&k.Bytes)
+func (t *Table[S]) Unlock(k Key) {
+	hash := t.seed.hash(k)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := t.lookup(k, hash)
@@ -313,7 +326,7 @@ func (t *Table[S]) release(r uint32) {
 
 // find returns the entry that an attempt of k is charged to: its own, vacant if it
 // would get one, or overflow.
-func (t *Table[S]) find(k *Key, hash uint64, at int64) uint32 {
+func (t *Table[S]) find(k Key, hash uint64, at int64) uint32 {
 	i := t.lookup(k, hash)
 	if i == vacant && k.Reserved == 0 && t.full() && t.order.first() > at {
 		return overflow
@@ -326,7 +339,7 @@ func (t *Table[S]) find(k *Key, hash uint64, at int64) uint32 {
 func (t *Table[S]) full() bool { return t.own == len(t.entries)-firstOwn }
 
 // lookup returns the entry of k, or vacant.
-func (t *Table[S]) lookup(k *Key, hash uint64) uint32 {
+func (t *Table[S]) lookup(k Key, hash uint64) uint32 {
 	if k.Reserved != 0 {
 		if t.occupied(uint32(k.Reserved)) {
 			return uint32(k.Reserved)
@@ -338,7 +351,7 @@ func (t *Table[S]) lookup(k *Key, hash uint64) uint32 {
 		if slot == 0 {
 			return vacant
 		}
-		if i := uint32(slot); slot>>32 == hash>>32 && t.entries[i].key == k.Bytes {
+		if i := uint32(slot); slot>>32 == hash>>32 && t.entries[i].is(k) {
 			return i
 		}
 	}
@@ -400,12 +413,12 @@ func (t *Table[S]) busy(r uint32, at int64) int64 {
 }
 
 // claim makes i, which find returned, the entry of k.
-func (t *Table[S]) claim(i uint32, k *Key, hash uint64) uint32 {
+func (t *Table[S]) claim(i uint32, k Key, hash uint64) uint32 {
 	if i != vacant {
 		return i
 	}
 	if k.Reserved != 0 {
-		t.entries[k.Reserved].key = k.Bytes
+		t.entries[k.Reserved].name(k)
 		return uint32(k.Reserved)
 	}
 	if t.full() {
@@ -419,7 +432,7 @@ func (t *Table[S]) claim(i uint32, k *Key, hash uint64) uint32 {
 		t.order.extend(i)
 	}
 	t.own++
-	t.entries[i].key = k.Bytes
+	t.entries[i].name(k)
 	t.index.add(hash, i)
 	return i
 }
@@ -443,7 +456,7 @@ func (t *Table[S]) remove(i uint32) {
 		*e = entry[S]{}
 		return
 	}
-	t.index.remove(t.hash(&e.key), i)
+	t.index.remove(t.seed.hash(e.key()), i)
 	*e = entry[S]{link: t.free}
 	t.reorder(i, Never)
 	t.free = i
@@ -451,10 +464,7 @@ func (t *Table[S]) remove(i uint32) {
 }
 
 // occupied reports whether a reserved key has its entry.
-func (t *Table[S]) occupied(i uint32) bool { return t.entries[i].key != [18]byte{} }
-
-// hash is seeded, so nobody can aim at a bucket.
-func (t *Table[S]) hash(key *[18]byte) uint64 { return maphash.Bytes(t.seed, key[:]) }
+func (t *Table[S]) occupied(i uint32) bool { return t.entries[i].kind != 0 }
 
 // Never is a time that the clock does not reach: sums that are too large end there.
 const Never = math.MaxInt64

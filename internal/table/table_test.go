@@ -1,7 +1,6 @@
 package table
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -54,20 +53,14 @@ var start = time.Unix(1_000_000_000, 0)
 
 func at(ns int64) time.Time { return start.Add(time.Duration(ns)) }
 
-func key(i int) Key {
-	var k Key
-	binary.BigEndian.PutUint64(k.Bytes[:], uint64(i)+1)
-	return k
-}
-
-func ptr(k Key) *Key { return &k }
+func key(i int) Key { return Key{Hi: uint64(i) + 1} }
 
 var (
-	home4 = Key{Bytes: [18]byte{17: 4}, Reserved: Loopback4}
-	home6 = Key{Bytes: [18]byte{17: 6}, Reserved: Loopback6}
+	home4 = Key{Kind: 4, Reserved: Loopback4}
+	home6 = Key{Kind: 6, Reserved: Loopback6}
 )
 
-func hashOf(b *Table[note], k Key) uint64 { return b.hash(&k.Bytes) }
+func hashOf(b *Table[note], k Key) uint64 { return b.seed.hash(k) }
 
 // check fails the test unless everything in the table fits together.
 func check(t *testing.T, b *Table[note]) {
@@ -102,8 +95,8 @@ func checkIndex(t *testing.T, b *Table[note]) {
 		if i < firstOwn || i >= b.unused {
 			t.Fatalf("entry %d is in the index, and never was in use", i)
 		}
-		k := &Key{Bytes: b.entries[i].key}
-		if found := b.lookup(k, b.hash(&k.Bytes)); found != i {
+		k := b.entries[i].key()
+		if found := b.lookup(k, b.seed.hash(k)); found != i {
 			t.Fatalf("the key of entry %d has entry %d", i, found)
 		}
 	}
@@ -245,14 +238,14 @@ func (x *exact) step(random *rand.Rand, k Key) {
 	}
 	switch n := random.IntN(10); {
 	case n < 5:
-		d := x.b.Attempt(ptr(k), at(x.now))
+		d := x.b.Attempt(k, at(x.now))
 		x.compare(k, d)
 		if d.Verdict == Allowed && !d.Overflow {
 			x.live[k] = x.now + x.p.ttl
 		}
 	case n < 8:
 		over := x.overflows(k)
-		d, ticket := x.b.Reserve(ptr(k), 0, at(x.now))
+		d, ticket := x.b.Reserve(k, 0, at(x.now))
 		if d.Verdict == Allowed {
 			x.compare(k, d)
 			x.held = append(x.held, heldTicket{k, ticket, !over, x.now + 40})
@@ -262,9 +255,9 @@ func (x *exact) step(random *rand.Rand, k Key) {
 			x.pending[k]++
 		}
 	case n < 9:
-		x.compare(k, x.b.Check(ptr(k), at(x.now)))
+		x.compare(k, x.b.Check(k, at(x.now)))
 	case random.IntN(8) == 0:
-		x.b.Unlock(ptr(k))
+		x.b.Unlock(k)
 		delete(x.live, k)
 		delete(x.pending, k)
 		x.held = slices.DeleteFunc(x.held, func(h heldTicket) bool { return h.own && h.k == k })
@@ -279,7 +272,7 @@ func (x *exact) settle(e Event) {
 	h := x.held[0]
 	x.held = x.held[1:]
 	when := min(x.now, h.end-1)
-	x.b.Settle(ptr(h.k), h.ticket, e, e, at(x.now))
+	x.b.Settle(h.k, h.ticket, e, e, at(x.now))
 	if when != x.now { // its lease has ended, and it failed then
 		e, when = Failed, h.end
 	}
@@ -333,32 +326,32 @@ func TestMovesPerOperation(t *testing.T) {
 		}
 		now := int64(0)
 		for i := range capacity {
-			moves("filling", func() { b.Attempt(ptr(key(i)), at(now)) })
+			moves("filling", func() { b.Attempt(key(i), at(now)) })
 		}
 		for i := range 2 * capacity {
-			moves("a flood of a full table", func() { b.Attempt(ptr(key(i)), at(now)) })
+			moves("a flood of a full table", func() { b.Attempt(key(i), at(now)) })
 		}
 		now += 1000 // all of them are forgotten together
 		for i := range 3 * capacity {
-			moves("a flood after all is forgotten", func() { b.Attempt(ptr(key(10_000+i)), at(now)) })
+			moves("a flood after all is forgotten", func() { b.Attempt(key(10_000+i), at(now)) })
 		}
 		for range 2 * capacity {
 			p.ttl = 1 + random.Int64N(1000)
 			now += random.Int64N(3)
 			k := key(10_000 + random.IntN(2*capacity))
-			moves("anything", func() { b.Attempt(ptr(k), at(now)) })
+			moves("anything", func() { b.Attempt(k, at(now)) })
 			moves("a reservation", func() {
-				_, ticket := b.Reserve(ptr(k), 0, at(now))
+				_, ticket := b.Reserve(k, 0, at(now))
 				e := Event(random.IntN(4))
-				b.Settle(ptr(k), ticket, e, e, at(now))
+				b.Settle(k, ticket, e, e, at(now))
 			})
 		}
 		for i := range capacity {
 			p.ttl = 1_000_000 - int64(i) // each goes from the end to the front
-			moves("the latest first", func() { b.Attempt(ptr(key(20_000+i)), at(now+5000)) })
+			moves("the latest first", func() { b.Attempt(key(20_000+i), at(now+5000)) })
 		}
 		for i := range capacity {
-			moves("unlocking", func() { b.Unlock(ptr(key(20_000 + i))) })
+			moves("unlocking", func() { b.Unlock(key(20_000 + i)) })
 		}
 		check(t, b)
 	}
@@ -406,10 +399,10 @@ func TestSeeded(t *testing.T) {
 func TestAllLeasesEnd(t *testing.T) {
 	b := New(&keep{ttl: 100}, Config{Capacity: 50, InFlight: 120, Lease: 10})
 	for i := range 120 {
-		b.Reserve(ptr(key(i%60)), 0, at(int64(i%2)))
+		b.Reserve(key(i%60), 0, at(int64(i%2)))
 	}
 	check(t, b)
-	b.Check(ptr(key(0)), at(11))
+	b.Check(key(0), at(11))
 	check(t, b)
 	if b.pool.oldest != 0 || b.pool.full() {
 		t.Error("something is pending still")
@@ -422,17 +415,17 @@ func TestReloadReorders(t *testing.T) {
 	b := New(p, Config{Capacity: 100, InFlight: 10, Lease: 10})
 	for i := range 100 {
 		p.ttl = int64(100 + i)
-		b.Attempt(ptr(key(i)), at(0))
+		b.Attempt(key(i), at(0))
 	}
-	b.Reserve(ptr(key(3)), 0, at(0))
+	b.Reserve(key(3), 0, at(0))
 	b.Reload(&reversed{keep{ttl: 1000}}, 5)
 	check(t, b)
-	if first := b.entries[b.order.firstEntry()].key; first != key(99).Bytes {
-		t.Errorf("% x is forgotten first", first)
+	if first := b.entries[b.order.firstEntry()].key(); first != key(99) {
+		t.Errorf("%v is forgotten first", first)
 	}
-	b.Reserve(ptr(key(4)), 0, at(1)) // a shorter lease, which may not end before the longer one
+	b.Reserve(key(4), 0, at(1)) // a shorter lease, which may not end before the longer one
 	check(t, b)
-	b.Check(ptr(key(0)), at(20))
+	b.Check(key(0), at(20))
 	check(t, b)
 }
 
@@ -455,12 +448,12 @@ func TestTickets(t *testing.T) {
 	b, other := New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10}), New(&keep{ttl: 9}, Config{Capacity: 4, InFlight: 2, Lease: 10})
 	seen := map[Ticket]bool{{}: true}
 	for i := range 120 {
-		_, ticket := b.Reserve(ptr(key(i%3)), 0, at(0))
+		_, ticket := b.Reserve(key(i%3), 0, at(0))
 		if seen[ticket] {
 			t.Fatalf("ticket %v was there before", ticket)
 		}
 		seen[ticket] = true
-		other.Reserve(ptr(key(i%3)), 0, at(0))
+		other.Reserve(key(i%3), 0, at(0))
 		for s := range seen {
 			if r := other.pool.find(s, hashOf(other, key(i%3))); r != 0 {
 				t.Fatalf("ticket %v is good for another table", s)
@@ -474,10 +467,10 @@ func TestTickets(t *testing.T) {
 			b.Clear()
 			other.Clear()
 		case 1:
-			b.Unlock(ptr(key(i % 3)))
-			other.Unlock(ptr(key(i % 3)))
+			b.Unlock(key(i % 3))
+			other.Unlock(key(i % 3))
 		default:
-			b.Settle(ptr(key(i%3)), ticket, void, void, at(0))
+			b.Settle(key(i%3), ticket, void, void, at(0))
 			other.Clear()
 		}
 		check(t, b)
