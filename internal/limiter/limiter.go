@@ -92,21 +92,17 @@ func (l Limiter[S]) Time(at int64) time.Time { return l.table.Time(at) }
 // Since converts a time to the table's clock.
 func (l Limiter[S]) Since(at time.Time) int64 { return l.table.Since(at) }
 
-// key reads a key from its bytes: two for the kind, then two words.
+// key reads a key from its bytes: kind, width, two words.
 func key(k doorward.Key) table.Key {
+	if k.IsLoopback() {
+		if k.Prefix().Addr().Is6() {
+			return table.Key{Kind: table.Loopback, Width: table.Loopback6}
+		}
+		return table.Key{Kind: table.Loopback, Width: table.Loopback4}
+	}
 	var b [18]byte
 	k.AppendBinary(b[:0]) // never fails
-	out := table.Key{
-		Hi: binary.BigEndian.Uint64(b[2:]), Lo: binary.BigEndian.Uint64(b[10:]),
-		Kind: uint16(b[0])<<8 | uint16(b[1]),
-	}
-	if k.IsLoopback() {
-		out.Reserved = table.Loopback4
-		if k.Prefix().Addr().Is6() {
-			out.Reserved = table.Loopback6
-		}
-	}
-	return out
+	return table.Key{Kind: b[0], Width: b[1], Hi: binary.BigEndian.Uint64(b[2:]), Lo: binary.BigEndian.Uint64(b[10:])}
 }
 
 func decision(a table.Answer) doorward.Decision {

@@ -70,7 +70,7 @@ func newSeed() seed { return seed{rand.Uint64(), rand.Uint64(), rand.Uint64(), r
 // hash folds products, as Go's maps do on processors without AES, but with every factor
 // secret.
 func (s *seed) hash(k Key) uint64 {
-	return fold(fold(k.Hi^s[0], k.Lo^s[1])^uint64(k.Kind)^s[2], s[3])
+	return fold(fold(k.Hi^s[0], k.Lo^s[1])^uint64(k.Kind)<<8^uint64(k.Width)^s[2], s[3])
 }
 
 func fold(a, b uint64) uint64 {

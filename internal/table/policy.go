@@ -64,14 +64,15 @@ const (
 	Busy    Verdict = 0xfe // refused only because of others in flight
 )
 
-// A Key is what the table tells apart: 18 bytes.
+// A Key is what the table tells apart.
 type Key struct {
-	Hi, Lo uint64
-	Kind   uint16
-	// Reserved is Loopback4 or Loopback6 for the keys that have an entry of their own
-	// past Capacity too, else 0. Kind is not 0 then.
-	Reserved uint8
+	Hi, Lo      uint64
+	Kind, Width uint8
 }
+
+// Loopback is the kind of two keys that have an entry of their own past Capacity too. Their
+// width is Loopback4 or Loopback6, and they have no words.
+const Loopback = 0xff
 
 // A Ticket names one reservation for ever. The zero Ticket names none.
 type Ticket struct{ A, B uint64 }

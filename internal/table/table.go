@@ -55,19 +55,20 @@ type Table[S any] struct {
 // remembers something, one that is free nothing: Forget of its state tells them apart.
 type entry[S any] struct {
 	hi, lo  [2]uint32
-	kind    uint16
+	kind    uint8
+	width   uint8
 	pending uint16 // reservations in flight
 	link    uint32 // the first of them, or the next free entry
 	state   S
 }
 
-func (e *entry[S]) is(k Key) bool {
-	return join(e.lo) == k.Lo && join(e.hi) == k.Hi && e.kind == k.Kind
+func (e *entry[S]) is(k Key) bool { return e.key() == k }
+
+func (e *entry[S]) key() Key { return Key{join(e.hi), join(e.lo), e.kind, e.width} }
+
+func (e *entry[S]) name(k Key) {
+	e.hi, e.lo, e.kind, e.width = halves(k.Hi), halves(k.Lo), k.Kind, k.Width
 }
-
-func (e *entry[S]) key() Key { return Key{Hi: join(e.hi), Lo: join(e.lo), Kind: e.kind} }
-
-func (e *entry[S]) name(k Key) { e.hi, e.lo, e.kind = halves(k.Hi), halves(k.Lo), k.Kind }
 
 func halves(x uint64) [2]uint32 { return [2]uint32{uint32(x), uint32(x >> 32)} }
 
@@ -328,7 +329,7 @@ func (t *Table[S]) release(r uint32) {
 // would get one, or overflow.
 func (t *Table[S]) find(k Key, hash uint64, at int64) uint32 {
 	i := t.lookup(k, hash)
-	if i == vacant && k.Reserved == 0 && t.full() && t.order.first() > at {
+	if i == vacant && k.Kind != Loopback && t.full() && t.order.first() > at {
 		return overflow
 	}
 	return i
@@ -340,9 +341,9 @@ func (t *Table[S]) full() bool { return t.own == len(t.entries)-firstOwn }
 
 // lookup returns the entry of k, or vacant.
 func (t *Table[S]) lookup(k Key, hash uint64) uint32 {
-	if k.Reserved != 0 {
-		if t.occupied(uint32(k.Reserved)) {
-			return uint32(k.Reserved)
+	if k.Kind == Loopback {
+		if t.occupied(uint32(k.Width)) {
+			return uint32(k.Width)
 		}
 		return vacant
 	}
@@ -417,9 +418,9 @@ func (t *Table[S]) claim(i uint32, k Key, hash uint64) uint32 {
 	if i != vacant {
 		return i
 	}
-	if k.Reserved != 0 {
-		t.entries[k.Reserved].name(k)
-		return uint32(k.Reserved)
+	if k.Kind == Loopback {
+		t.entries[k.Width].name(k)
+		return uint32(k.Width)
 	}
 	if t.full() {
 		t.remove(t.order.firstEntry())

@@ -55,10 +55,7 @@ func at(ns int64) time.Time { return start.Add(time.Duration(ns)) }
 
 func key(i int) Key { return Key{Hi: uint64(i) + 1} }
 
-var (
-	home4 = Key{Kind: 4, Reserved: Loopback4}
-	home6 = Key{Kind: 6, Reserved: Loopback6}
-)
+var home4, home6 = Key{Kind: Loopback, Width: Loopback4}, Key{Kind: Loopback, Width: Loopback6}
 
 func hashOf(b *Table[note], k Key) uint64 { return b.seed.hash(k) }
 
