@@ -143,6 +143,7 @@ func BenchmarkParallel(b *testing.B) {
 			start = start.Add(time.Duration(n))
 			b.ReportAllocs()
 			var workers atomic.Uint32
+			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				x := lottery(workers.Add(1) << 16)
 				for i := 0; pb.Next(); i++ {

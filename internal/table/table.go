@@ -102,7 +102,7 @@ func New[S any](p Policy[S], c Config) *Table[S] {
 // Attempt judges an attempt on k and, if it is allowed, charges it in the same step.
 func (t *Table[S]) Attempt(k Key, now time.Time) Answer {
 	hash := t.seed.hash(k)
-	t.mu.Lock()
+	t.lock()
 	at := t.tick(now)
 	i := t.find(k, hash, at)
 	a := t.judge(i, at)
@@ -118,7 +118,7 @@ func (t *Table[S]) Attempt(k Key, now time.Time) Answer {
 // time. If f allows it, the state is kept as f leaves it.
 func (t *Table[S]) Try(k Key, now time.Time, f func(p Policy[S], s *S, n Pending, at int64) Answer) Answer {
 	hash := t.seed.hash(k)
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
 	i := t.find(k, hash, at)
@@ -133,7 +133,7 @@ func (t *Table[S]) Try(k Key, now time.Time, f func(p Policy[S], s *S, n Pending
 // Check answers as Attempt would and charges nothing.
 func (t *Table[S]) Check(k Key, now time.Time) Answer {
 	hash := t.seed.hash(k)
-	t.mu.Lock()
+	t.lock()
 	at := t.tick(now)
 	a := t.judge(t.find(k, hash, at), at)
 	t.mu.Unlock()
@@ -145,7 +145,7 @@ func (t *Table[S]) Check(k Key, now time.Time) Answer {
 // of a tag, which is 0 or Tagged, when it ends.
 func (t *Table[S]) Reserve(k Key, tag Event, now time.Time) (Answer, Ticket) {
 	hash := t.seed.hash(k)
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
 	i := t.find(k, hash, at)
@@ -177,7 +177,7 @@ func (t *Table[S]) Reserve(k Key, tag Event, now time.Time) (Answer, Ticket) {
 // names no reservation of k changes nothing.
 func (t *Table[S]) Settle(k Key, ticket Ticket, e, shared Event, now time.Time) (before S, at int64, p Policy[S]) {
 	hash := t.seed.hash(k)
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	at = t.tick(now)
 	r := t.pool.find(ticket, hash)
@@ -198,7 +198,7 @@ func (t *Table[S]) Settle(k Key, ticket Ticket, e, shared Event, now time.Time) 
 // table's clock. A key without an entry of its own is left alone.
 func (t *Table[S]) Update(k Key, now time.Time, f func(p Policy[S], s *S, at int64)) {
 	hash := t.seed.hash(k)
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
 	if i := t.lookup(k, hash); i != vacant {
@@ -211,7 +211,7 @@ func (t *Table[S]) Update(k Key, now time.Time, f func(p Policy[S], s *S, at int
 // Unlock forgets k. Tickets of its reservations change nothing from then on.
 func (t *Table[S]) Unlock(k Key) {
 	hash := t.seed.hash(k)
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	i := t.lookup(k, hash)
 	if i == vacant {
@@ -225,7 +225,7 @@ func (t *Table[S]) Unlock(k Key) {
 
 // Clear forgets every key, the overflow entry and all reservations.
 func (t *Table[S]) Clear() {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	t.index.reset()
 	clear(t.entries[:t.unused])
@@ -239,7 +239,7 @@ func (t *Table[S]) Clear() {
 
 // Policy returns the policy that applies now.
 func (t *Table[S]) Policy() Policy[S] {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	return t.policy
 }
@@ -247,7 +247,7 @@ func (t *Table[S]) Policy() Policy[S] {
 // Reload replaces the policy and the lease. Reservations stay, and so do states unless
 // the policy is an Adopter.
 func (t *Table[S]) Reload(p Policy[S], lease time.Duration) {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	old := t.policy
 	t.policy, t.lease = p, int64(lease)
@@ -276,7 +276,7 @@ func (t *Table[S]) adopt(i uint32, old Policy[S], a Adopter[S]) {
 // Tracked returns how many keys have an entry, forgotten ones that were not
 // reclaimed yet included: at most Capacity + 2.
 func (t *Table[S]) Tracked() int {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	n := t.own
 	for _, i := range []uint32{Loopback4, Loopback6} {
@@ -293,6 +293,19 @@ func (t *Table[S]) Time(at int64) time.Time { return t.base.Add(time.Duration(at
 
 // Since converts a time to the table's clock, negative before it began.
 func (t *Table[S]) Since(at time.Time) int64 { return int64(at.Sub(t.base)) }
+
+// lock takes the lock. It tries for a while first: the lock is held for less time than
+// a goroutine takes to go to sleep and wake up.
+func (t *Table[S]) lock() {
+	for range spins {
+		if t.mu.TryLock() {
+			return
+		}
+	}
+	t.mu.Lock()
+}
+
+const spins = 200
 
 // tick moves the clock to now, unless it is later already, and applies the leases
 // that ended.
