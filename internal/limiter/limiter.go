@@ -26,18 +26,21 @@ func (l Limiter[S]) Policy() table.Policy[S] { return l.table.Policy() }
 func (l Limiter[S]) Reload(p table.Policy[S], lease time.Duration) { l.table.Reload(p, lease) }
 
 // Attempt judges an attempt on k and charges it if it is allowed.
-func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
-	return decision(l.table.Attempt(key(k), now))
+func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) (d doorward.Decision) {
+	fill(&d, l.table.Attempt(key(k), now))
+	return d
 }
 
 // Try judges an attempt on k by f and keeps the state as f leaves it if f allows.
-func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, n table.Pending, at int64) table.Answer) doorward.Decision {
-	return decision(l.table.Try(key(k), now, f))
+func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, n table.Pending, at int64) table.Answer) (d doorward.Decision) {
+	fill(&d, l.table.Try(key(k), now, f))
+	return d
 }
 
 // Check answers as Attempt would and charges nothing.
-func (l Limiter[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
-	return decision(l.table.Check(key(k), now))
+func (l Limiter[S]) Check(k doorward.Key, now time.Time) (d doorward.Decision) {
+	fill(&d, l.table.Check(key(k), now))
+	return d
 }
 
 // Reserve judges an attempt on k and keeps it pending if it is allowed.
@@ -47,9 +50,10 @@ func (l Limiter[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, d
 
 // ReserveTagged is Reserve with a tag, 0 or table.Tagged, that the policy is told when
 // the reservation ends.
-func (l Limiter[S]) ReserveTagged(k doorward.Key, tag table.Event, now time.Time) (doorward.Decision, doorward.Ticket) {
+func (l Limiter[S]) ReserveTagged(k doorward.Key, tag table.Event, now time.Time) (d doorward.Decision, ticket doorward.Ticket) {
 	a, t := l.table.Reserve(key(k), tag, now)
-	return decision(a), doorward.Ticket(t)
+	fill(&d, a)
+	return d, doorward.Ticket(t)
 }
 
 // Settle ends a reservation of k. One that was charged to overflow is taken back on
@@ -105,15 +109,19 @@ func key(k doorward.Key) table.Key {
 	return table.Key{Kind: b[0], Width: b[1], Hi: binary.BigEndian.Uint64(b[2:]), Lo: binary.BigEndian.Uint64(b[10:])}
 }
 
-func decision(a table.Answer) doorward.Decision {
-	d := doorward.Decision{RetryAfter: time.Duration(a.Wait), Remaining: a.Remaining, Overflow: a.Overflow}
-	switch a.Verdict {
+// fill writes an answer into the result where it is: a Decision has too many fields for
+// registers, and would be copied.
+func fill(d *doorward.Decision, a table.Answer) {
+	d.Allowed, d.Reason = a.Verdict == table.Allowed, reason(a.Verdict)
+	d.RetryAfter, d.Remaining, d.Overflow = time.Duration(a.Wait), a.Remaining, a.Overflow
+}
+
+func reason(v table.Verdict) doorward.Reason {
+	switch v {
 	case table.Allowed:
-		d.Allowed = true
+		return 0
 	case table.Busy:
-		d.Reason = doorward.Busy
-	default:
-		d.Reason = doorward.Reason(a.Verdict)
+		return doorward.Busy
 	}
-	return d
+	return doorward.Reason(v)
 }
