@@ -3,6 +3,7 @@ package window
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -128,11 +129,11 @@ func newRules(p Policy) rules {
 
 // end returns when the slice that lies back slices before the newest counts no more.
 func (r *rules) end(s *state, back int64) int64 {
-	n := r.last + 1 - back
-	if r.width > table.Never/n {
+	hi, lo := bits.Mul64(uint64(r.last+1-back), uint64(r.width))
+	if hi != 0 || lo > math.MaxInt64 {
 		return table.Never
 	}
-	return table.Add(s.began(), n*r.width)
+	return table.Add(s.began(), int64(lo))
 }
 
 // forget returns when nothing counts any more.
@@ -151,13 +152,13 @@ func (r *rules) forget(s *state) int64 {
 // age returns s as it is at now: the slice that now lies in is the newest. After rest
 // it begins now.
 func (r *rules) age(s state, now int64) state {
-	passed := (now - s.began()) / r.width
 	switch {
 	case r.forget(&s) <= now:
 		return stateAt(now)
-	case passed == 0:
+	case now-s.began() < r.width:
 		return s
 	}
+	passed := (now - s.began()) / r.width
 	aged := stateAt(s.began() + passed*r.width)
 	aged.older[passed-1] = uint16(s.newest)
 	copy(aged.older[passed:], s.older[:])

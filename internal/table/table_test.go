@@ -365,16 +365,54 @@ func changed(before, after []int64) (n int) {
 	return n
 }
 
-// T7: sizes in memory.
+// T7: sizes in memory. 28 bytes are the largest state of the policies.
 func TestSizes(t *testing.T) {
 	if n := unsafe.Sizeof(entry[[3]int64]{}); n != 48 {
 		t.Errorf("an entry with a state of 24 bytes takes %d, want 48", n)
+	}
+	if n := unsafe.Sizeof(entry[[7]uint32]{}); n != 52 {
+		t.Errorf("an entry with a state of 28 bytes takes %d, want 52", n)
 	}
 	if n := unsafe.Sizeof(reservation{}); n != 32 {
 		t.Errorf("a reservation takes %d, want 32", n)
 	}
 	if n := len(New(&keep{}, Config{Capacity: 10, InFlight: 7}).pool.slots); n != 8 {
 		t.Errorf("%d slots for 7 reservations and none", n)
+	}
+	const million = 1_000_000
+	b := New(&keep{}, Config{Capacity: million, InFlight: 1})
+	size := len(b.entries)*52 + cap(b.index.slots)*8
+	for l := range b.order.at {
+		size += cap(b.order.at[l])*8 + cap(b.order.least[l])
+	}
+	if size > 64*million {
+		t.Errorf("%d bytes for a million keys, want 64 each", size)
+	}
+}
+
+// T8: keys that differ in little are looked for as if they were random.
+func TestHashSpreads(t *testing.T) {
+	const n = 100_000
+	for what, key := range map[string]func(i int) Key{
+		"the low bits":  func(i int) Key { return Key{Lo: uint64(i), Kind: 4, Width: 32} },
+		"the high bits": func(i int) Key { return Key{Hi: uint64(i) << 40, Kind: 5, Width: 64} },
+		"the width":     func(i int) Key { return Key{Hi: uint64(i&^31) << 40, Kind: 5, Width: uint8(i & 31)} },
+		"the kind":      func(i int) Key { return Key{Lo: uint64(i &^ 15), Kind: uint8(i & 15)} },
+	} {
+		x, s := newIndex(n), newSeed()
+		for i := range n {
+			x.add(s.hash(key(i)), uint32(i)+firstOwn)
+		}
+		far := 0
+		for pos, slot := range x.slots {
+			if slot != 0 {
+				far += x.between(x.home(slot), pos)
+			}
+		}
+		// Random ones are 1.5 slots from home when three quarters are full.
+		if far > 2*n {
+			t.Errorf("keys that differ in %s are %.1f slots from home", what, float64(far)/n)
+		}
 	}
 }
 
