@@ -183,8 +183,9 @@ func (r *stepper) Step(s *state, e table.Event, _, now int64) int64 {
 	case table.Reserved: // in flight is not failed
 		*s = r.alive(*s, now)
 	default:
-		*s = r.settled(r.alive(*s, now), doorward.Outcome(e&^table.Tagged), now)
-		if o := doorward.Outcome(e &^ table.Tagged); e&table.Tagged != 0 && (o == doorward.Failed || o == doorward.Malformed) {
+		o := doorward.Outcome(e &^ table.Tagged)
+		*s = r.settled(r.alive(*s, now), o, now)
+		if e&table.Tagged != 0 && (o == doorward.Failed || o == doorward.Malformed) {
 			s.marks |= apart
 		}
 	}

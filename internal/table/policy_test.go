@@ -63,6 +63,33 @@ func TestReloadAdopts(t *testing.T) {
 	check(t, b)
 }
 
+// What a policy reads as nothing is forgotten at once, and its room is free.
+func TestReloadForgets(t *testing.T) {
+	b := New(&keep{ttl: 1000}, Config{Capacity: 20, InFlight: 4, Lease: 100})
+	for i := range 20 {
+		b.Attempt(key(i), at(int64(i)))
+	}
+	b.Attempt(home4, at(20))
+	_, ticket := b.Reserve(key(2), 0, at(20))
+	b.Unlock(key(3))
+	b.Reload(&forgetful{keep{ttl: 1000}}, 100)
+	check(t, b)
+	if n := b.Tracked(); n != 1 {
+		t.Errorf("%d tracked, want the one with a reservation", n)
+	}
+	b.Settle(key(2), ticket, void, void, at(20))
+	check(t, b)
+	for i := range 21 {
+		if a := b.Attempt(key(100+i), at(20)); a.Overflow != (i == 20) {
+			t.Errorf("key %d: overflow is %v", i, a.Overflow)
+		}
+	}
+}
+
+type forgetful struct{ keep }
+
+func (*forgetful) Adopt(Policy[note], note, int64) note { return note{} }
+
 // No key has more pending than an entry can count.
 func TestPendingOfOneKey(t *testing.T) {
 	p := &always{keep{ttl: 1}}

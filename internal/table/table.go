@@ -50,8 +50,8 @@ type Table[S any] struct {
 	scratch S // what Try and Update hand to their f; a variable of theirs would be allocated
 }
 
-// An entry is 24 bytes and the state, and aligned as the state is: its key is kept in
-// halves of words. One that is in use and has nothing pending
+// An entry is 24 bytes and the state. Its key is kept in halves of words, so that it needs
+// no more alignment than the state does. One that is in use and has nothing pending
 // remembers something, one that is free nothing: Forget of its state tells them apart.
 type entry[S any] struct {
 	hi, lo  [2]uint32
