@@ -28,7 +28,7 @@ import (
 // A Limiter applies one Policy to many keys. It is safe for concurrent use. Every
 // call is judged at the latest now that the limiter has seen.
 type Limiter struct {
-	table limiter.Limiter[packed] // holds the rules as well, so that Reload replaces them under its lock
+	table limiter.Limiter[state] // holds the rules as well, so that Reload replaces them under its lock
 }
 
 // New returns a limiter that remembers nothing yet. An error names the field that
@@ -39,7 +39,7 @@ func New(p Policy) (*Limiter, error) {
 		return nil, err
 	}
 	p = p.WithDefaults()
-	return &Limiter{limiter.New[packed](newStepper(p), table.Config{Capacity: p.Capacity, InFlight: p.InFlight, Lease: p.Lease})}, nil
+	return &Limiter{limiter.New[state](newStepper(p), table.Config{Capacity: p.Capacity, InFlight: p.InFlight, Lease: p.Lease})}, nil
 }
 
 // Policy returns the policy in force, with its defaults filled in.
@@ -74,8 +74,8 @@ func (l *Limiter) Attempt(k doorward.Key, now time.Time) doorward.Decision {
 // and ends the lockout that runs. A key that was charged to overflow has nothing to
 // clear.
 func (l *Limiter) Succeeded(k doorward.Key, now time.Time) {
-	l.table.Update(k, now, func(p table.Policy[packed], s packed, at int64) packed {
-		return pack(p.(*stepper).succeeded(s.unpack(), at))
+	l.table.Update(k, now, func(p table.Policy[state], s *state, at int64) {
+		*s = p.(*stepper).succeeded(*s, at)
 	})
 }
 
@@ -124,11 +124,11 @@ func (l *Limiter) settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, 
 	if p == nil || o != doorward.Succeeded || p.(*stepper).takeBack {
 		return doorward.Cleared{}
 	}
-	s := p.(*stepper).age(before.unpack(), at)
+	s := p.(*stepper).age(before, at)
 	switch {
 	case s.count == 0:
 		return doorward.Cleared{}
-	case s.apart:
+	case s.marks&apart != 0:
 		return doorward.Cleared{N: int(s.count), First: beforeAll}
 	}
 	return doorward.Cleared{N: int(s.count), First: l.table.Time(s.began)}
@@ -144,15 +144,13 @@ func (l *Limiter) GiveBack(k doorward.Key, c doorward.Cleared, now time.Time) {
 // GiveBackMost is GiveBack of that one of several, which are about the same failures,
 // that gives back most.
 func (l *Limiter) GiveBackMost(k doorward.Key, cs []doorward.Cleared, now time.Time) {
-	l.table.Update(k, now, func(p table.Policy[packed], s packed, at int64) packed {
-		before := s.unpack()
-		least := before
+	l.table.Update(k, now, func(p table.Policy[state], s *state, at int64) {
+		before := *s
 		for _, c := range cs {
-			if after := p.(*stepper).giveBack(before, int64(c.N), l.table.Since(c.First), at); after.count < least.count {
-				least = after
+			if after := p.(*stepper).giveBack(before, int64(c.N), l.table.Since(c.First), at); after.count < s.count {
+				*s = after
 			}
 		}
-		return pack(least)
 	})
 }
 
@@ -166,37 +164,6 @@ func (l *Limiter) Clear() { l.table.Clear() }
 // were not reclaimed yet included: at most Capacity + 2.
 func (l *Limiter) Tracked() int { return l.table.Tracked() }
 
-// packed is a state in 20 bytes of alignment 4, as the table keeps it.
-type packed [5]uint32
-
-// The last word holds the count and two flags.
-const (
-	endedBit  = 1 << 31
-	apartBit  = 1 << 30
-	countMask = apartBit - 1
-)
-
-func pack(s state) packed {
-	p := packed{uint32(s.began), uint32(s.began >> 32), uint32(s.at), uint32(s.at >> 32), uint32(s.count)}
-	if s.ended {
-		p[4] |= endedBit
-	}
-	if s.apart {
-		p[4] |= apartBit
-	}
-	return p
-}
-
-func (p packed) unpack() state {
-	return state{
-		began: int64(p[0]) | int64(p[1])<<32,
-		at:    int64(p[2]) | int64(p[3])<<32,
-		count: int64(p[4] & countMask),
-		ended: p[4]&endedBit != 0,
-		apart: p[4]&apartBit != 0,
-	}
-}
-
 // A stepper lets the table apply the rules.
 type stepper struct {
 	rules
@@ -205,20 +172,24 @@ type stepper struct {
 
 func newStepper(p Policy) *stepper { return &stepper{newRules(p), p} }
 
-func (r *stepper) Judge(s packed, p table.Pending, now int64) table.Answer {
-	return r.judge(s.unpack(), int64(p.Own), now)
+func (r *stepper) Judge(s *state, p table.Pending, now int64) table.Answer {
+	return r.judge(*s, int64(p.Own), now)
 }
 
-func (r *stepper) Step(s packed, e table.Event, _, now int64) packed {
-	if e == table.Reserved {
-		return s // in flight is not failed
+func (r *stepper) Step(s *state, e table.Event, _, now int64) int64 {
+	switch e {
+	case table.Charged:
+		*s = r.failed(*s, now)
+	case table.Reserved: // in flight is not failed
+		*s = r.alive(*s, now)
+	default:
+		o := doorward.Outcome(e &^ table.Tagged)
+		*s = r.settled(r.alive(*s, now), o, now)
+		if e&table.Tagged != 0 && (o == doorward.Failed || o == doorward.Malformed) {
+			s.marks |= apart
+		}
 	}
-	o := doorward.Outcome(e &^ table.Tagged)
-	after := r.settled(s.unpack(), o, now)
-	if e&table.Tagged != 0 && (o == doorward.Failed || o == doorward.Malformed) {
-		after.apart = true
-	}
-	return pack(after)
+	return r.forget(*s)
 }
 
-func (r *stepper) Forget(s packed) int64 { return r.forget(s.unpack()) }
+func (r *stepper) Forget(s *state) int64 { return r.forget(*s) }

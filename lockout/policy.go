@@ -118,43 +118,49 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// A state is what is remembered of a key. Times are nanoseconds of the table's
-// clock. The zero state remembers nothing.
+// A state is what is remembered of a key, in 24 bytes. Times are nanoseconds of the
+// table's clock. The zero state remembers nothing. (Four fields are what the compiler
+// keeps in registers.)
 type state struct {
-	count int64 // failures
-	// began is when the first of them was counted. Under TakeBack, where that is
+	// began is when the first of the failures was counted. Under TakeBack, where that is
 	// never asked for, it moves on to the end of each lockout: what GiveBack may not
 	// reach behind.
 	began int64
 	// at is the end of the last lockout if the last failure started one, else the
 	// time of the last failure; with Decay, when the clock that forgets started.
 	// With failures, an at that lies ahead is a lockout that runs.
-	at int64
-	// ended says that a success ended the lockout that at is the end of (without
-	// Decay, which needs at for nothing else).
-	ended bool
-	// apart says that some of the failures may be counted nowhere else.
-	apart bool
+	at    int64
+	count uint32 // failures
+	marks uint32
 }
 
-func (s state) locked(now int64) bool { return now < s.at && !s.ended }
+// What marks a state.
+const (
+	// ended: a success ended the lockout that at is the end of (without Decay, which
+	// needs at for nothing else).
+	ended = 1 << iota
+	// apart: some of the failures may be counted nowhere else.
+	apart
+)
+
+func (s state) locked(now int64) bool { return now < s.at && s.marks&ended == 0 }
 
 // rules are a Policy as the steps need it.
 type rules struct {
-	free, window, first, max int64
-	step                     int64 // with decay, how long one failure is remembered
-	most                     int64 // the count that is not exceeded
-	decay, takeBack          bool
+	free, first, max int64
+	step             int64 // how long failures are remembered; with decay, one of them
+	most             int64 // the count that is not exceeded
+	decay, takeBack  bool
 }
 
 func newRules(p Policy) rules {
 	r := rules{
-		free: int64(p.FreeFailures), window: int64(p.Window),
+		free: int64(p.FreeFailures), step: int64(p.Window),
 		first: int64(p.FirstLockout), max: int64(p.MaxLockout),
-		most: countMask, decay: p.Decay, takeBack: p.OnSuccess == TakeBack,
+		most: math.MaxInt32, decay: p.Decay, takeBack: p.OnSuccess == TakeBack,
 	}
 	if p.Decay {
-		r.step = max(1, r.window/r.free)
+		r.step = max(1, r.step/r.free)
 		for r.most = r.free; r.lockout(r.most) < r.max; r.most++ {
 		}
 	}
@@ -169,17 +175,30 @@ func (r *rules) lockout(count int64) int64 {
 	return r.max
 }
 
-// age returns s as it is at now: with Decay some failures may be forgotten since.
+// age returns s as it is at now: with Decay some failures may be forgotten since, and
+// all of them either way.
 func (r *rules) age(s state, now int64) state {
-	if !r.decay || s.count == 0 || now <= s.at {
+	passed := now - s.at
+	switch {
+	case passed < r.step: // a lockout runs, or nothing is forgotten yet
 		return s
-	}
-	steps := (now - s.at) / r.step
-	if steps >= s.count {
+	case !r.decay:
 		return state{}
 	}
-	s.count -= steps
+	steps := passed / r.step
+	if steps >= int64(s.count) {
+		return state{}
+	}
+	s.count -= uint32(steps)
 	s.at += steps * r.step
+	return s
+}
+
+// alive returns s, or the zero state if it is forgotten at now.
+func (r *rules) alive(s state, now int64) state {
+	if r.forget(s) <= now {
+		return state{}
+	}
 	return s
 }
 
@@ -189,7 +208,7 @@ func (r *rules) forget(s state) int64 {
 	case s.count == 0:
 		return 0
 	case !r.decay:
-		return table.Add(s.at, r.window)
+		return table.Add(s.at, r.step)
 	}
 	hi, lo := bits.Mul64(uint64(s.count), uint64(r.step))
 	if hi != 0 || lo > math.MaxInt64 {
@@ -202,15 +221,15 @@ func (r *rules) forget(s state) int64 {
 func (r *rules) judge(s state, pending int64, now int64) table.Answer {
 	s = r.age(s, now)
 	if s.locked(now) {
-		return table.Answer{Reason: uint8(doorward.Locked), Wait: s.at - now}
+		return table.Answer{Verdict: table.Verdict(doorward.Locked), Wait: s.at - now}
 	}
-	if left := r.free - s.count - pending; left > 0 {
-		return table.Answer{Allowed: true, Remaining: int(left - 1)}
+	if left := r.free - int64(s.count) - pending; left > 0 {
+		return table.Answer{Verdict: table.Allowed, Remaining: int(left - 1)}
 	}
 	if pending == 0 {
-		return table.Answer{Allowed: true}
+		return table.Answer{Verdict: table.Allowed}
 	}
-	return table.Answer{Busy: true}
+	return table.Answer{Verdict: table.Busy}
 }
 
 // failed counts a failure and starts the lockout that it calls for.
@@ -219,15 +238,16 @@ func (r *rules) failed(s state, now int64) state {
 	if s.count == 0 {
 		s = state{began: now, at: now}
 	}
-	s.count = min(s.count+1, r.most)
+	count := min(int64(s.count)+1, r.most)
+	s.count = uint32(count)
 	switch {
-	case s.count >= r.free:
-		s.at, s.ended = table.Add(now, r.lockout(s.count)), false
+	case count >= r.free:
+		s.at, s.marks = table.Add(now, r.lockout(count)), s.marks&^ended
 		if r.takeBack {
 			s.began = s.at
 		}
 	case !r.decay:
-		s.at, s.ended = now, false
+		s.at, s.marks = now, s.marks&^ended
 	}
 	return s
 }
@@ -244,7 +264,7 @@ func (r *rules) succeeded(s state, now int64) state {
 		if r.decay {
 			s.at = now
 		} else {
-			s.ended = true
+			s.marks |= ended
 		}
 	}
 	s.count--
@@ -255,17 +275,17 @@ func (r *rules) succeeded(s state, now int64) state {
 // surely still counts them: it has forgotten none since, and no lockout has begun.
 func (r *rules) giveBack(s state, n int64, first, now int64) state {
 	s = r.age(s, now)
-	since := s.began
-	if r.decay || s.count >= r.free && !s.ended {
+	since, count := s.began, int64(s.count)
+	if r.decay || count >= r.free && s.marks&ended == 0 {
 		since = max(since, s.at)
 	}
 	if n <= 0 || first < since || s.locked(now) {
 		return s
 	}
-	if s.count <= n {
+	if count <= n {
 		return state{}
 	}
-	s.count -= n
+	s.count = uint32(count - n)
 	return s
 }
 

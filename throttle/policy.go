@@ -120,7 +120,7 @@ func (r *rules) judge(own, all tally, p table.Pending, now int64) table.Answer {
 	left := r.perSource - own.count - int64(p.Own)
 	leftAll := r.global - all.count - int64(p.All)
 	if left > 0 && leftAll > 0 {
-		return table.Answer{Allowed: true, Remaining: int(min(left, leftAll) - 1)}
+		return table.Answer{Verdict: table.Allowed, Remaining: int(min(left, leftAll) - 1)}
 	}
 	// Both limits must have room again, also one that is full only with what is
 	// pending.
@@ -133,11 +133,11 @@ func (r *rules) judge(own, all tally, p table.Pending, now int64) table.Answer {
 	}
 	switch {
 	case own.count >= r.perSource:
-		return table.Answer{Reason: uint8(doorward.Spent), Wait: until - now}
+		return table.Answer{Verdict: table.Verdict(doorward.Spent), Wait: until - now}
 	case all.count >= r.global:
-		return table.Answer{Reason: uint8(doorward.Ceiling), Wait: until - now}
+		return table.Answer{Verdict: table.Verdict(doorward.Ceiling), Wait: until - now}
 	}
-	return table.Answer{Busy: true}
+	return table.Answer{Verdict: table.Busy}
 }
 
 // settled returns both tallies after an attempt ended as o.
@@ -147,8 +147,11 @@ func (r *rules) settled(own, all tally, o doorward.Outcome, now int64) (tally, t
 		return own, all
 	case doorward.Succeeded:
 		return tally{}, all // it measures work, not people
-	case doorward.Malformed:
-		return r.charge(own, now), all
 	}
-	return r.charge(own, now), r.charge(all, now)
+	own = r.charge(own, now)
+	own.count = min(own.count, MaxPerSource) // no limit is larger
+	if o == doorward.Malformed {
+		return own, all
+	}
+	return own, r.charge(all, now)
 }

@@ -23,7 +23,6 @@ package throttle
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -34,7 +33,7 @@ import (
 // A Limiter applies one Policy to many keys. It is safe for concurrent use. Every
 // call is judged at the latest now that the limiter has seen.
 type Limiter struct {
-	table limiter.Limiter[state]
+	table limiter.Limiter[tally]
 }
 
 // lease is how long a reservation may stay unsettled before it counts as refused.
@@ -49,7 +48,7 @@ func New(p Policy) *Limiter {
 	p.PerSource = min(p.PerSource, MaxPerSource)
 	p.Sources = min(p.Sources, table.MaxCapacity)
 	p.InFlight = min(p.InFlight, table.MaxCapacity)
-	return &Limiter{limiter.New[state](newStepper(p, &tally{}), table.Config{Capacity: p.Sources, InFlight: p.InFlight, Lease: lease})}
+	return &Limiter{limiter.New[tally](newStepper(p, &tally{}), table.Config{Capacity: p.Sources, InFlight: p.InFlight, Lease: lease})}
 }
 
 // Policy returns the policy in force, with its defaults filled in.
@@ -89,24 +88,26 @@ func (l *Limiter) Check(k doorward.Key, now time.Time) doorward.Decision {
 
 // Refused charges a refusal to k and to all keys together, whatever was spent before.
 func (l *Limiter) Refused(k doorward.Key, now time.Time) {
-	l.table.Try(k, now, func(p table.Policy[state], s state, _ table.Pending, at int64) (state, table.Answer) {
-		return p.Step(s, table.Event(doorward.Failed), at, at), table.Answer{Allowed: true}
+	l.table.Try(k, now, func(p table.Policy[tally], s *tally, _ table.Pending, at int64) table.Answer {
+		p.Step(s, table.Event(doorward.Failed), at, at)
+		return table.Answer{Verdict: table.Allowed}
 	})
 }
 
 // RefusedBySource charges a refusal to k alone: for what was refused before it cost any
 // work.
 func (l *Limiter) RefusedBySource(k doorward.Key, now time.Time) {
-	l.table.Try(k, now, func(p table.Policy[state], s state, _ table.Pending, at int64) (state, table.Answer) {
-		return p.Step(s, table.Event(doorward.Malformed), at, at), table.Answer{Allowed: true}
+	l.table.Try(k, now, func(p table.Policy[tally], s *tally, _ table.Pending, at int64) table.Answer {
+		p.Step(s, table.Event(doorward.Malformed), at, at)
+		return table.Answer{Verdict: table.Allowed}
 	})
 }
 
 // Accepted forgets the refusals of k. What all keys share stays as it is, and so does
 // the entry that a key is charged to while the table is full.
 func (l *Limiter) Accepted(k doorward.Key, now time.Time) {
-	l.table.Update(k, now, func(p table.Policy[state], s state, at int64) state {
-		return p.Step(s, table.Event(doorward.Succeeded), at, at)
+	l.table.Update(k, now, func(p table.Policy[tally], s *tally, at int64) {
+		p.Step(s, table.Event(doorward.Succeeded), at, at)
 	})
 }
 
@@ -129,7 +130,7 @@ func (l *Limiter) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, 
 	if p == nil || o != doorward.Succeeded || before.count == 0 {
 		return doorward.Cleared{}
 	}
-	return doorward.Cleared{N: int(before.count), First: l.table.Time(before.tally().began)}
+	return doorward.Cleared{N: int(before.count), First: l.table.Time(before.began)}
 }
 
 // Unlock forgets k: its refusals and reservations, not what it was charged for all.
@@ -142,19 +143,6 @@ func (l *Limiter) Clear() { l.table.Clear() }
 // not reclaimed yet included: at most Sources + 2.
 func (l *Limiter) Tracked() int { return l.table.Tracked() }
 
-// A state is the tally of a key in 12 bytes of alignment 4, as the table keeps it. Its
-// count ends at 65,535, which no limit exceeds.
-type state struct {
-	lo, hi uint32 // when the window began
-	count  uint32
-}
-
-func pack(t tally) state {
-	return state{uint32(t.began), uint32(t.began >> 32), uint32(min(t.count, math.MaxUint16))}
-}
-
-func (s state) tally() tally { return tally{int64(s.lo) | int64(s.hi)<<32, int64(s.count)} }
-
 // A stepper lets the table apply the rules.
 type stepper struct {
 	rules
@@ -166,19 +154,18 @@ func newStepper(p Policy, all *tally) *stepper {
 	return &stepper{rules{int64(p.PerSource), int64(p.Global), int64(p.Window)}, p, all}
 }
 
-func (r *stepper) Judge(s state, p table.Pending, now int64) table.Answer {
-	return r.judge(s.tally(), *r.all, p, now)
+func (r *stepper) Judge(s *tally, p table.Pending, now int64) table.Answer {
+	return r.judge(*s, *r.all, p, now)
 }
 
-func (r *stepper) Step(s state, e table.Event, _, now int64) state {
-	if e == table.Reserved {
-		return s // in flight is not refused
+func (r *stepper) Step(s *tally, e table.Event, _, now int64) int64 {
+	*s = r.current(*s, now)
+	if e != table.Reserved { // in flight is not refused
+		*s, *r.all = r.settled(*s, *r.all, doorward.Outcome(e), now)
 	}
-	own, all := r.settled(s.tally(), *r.all, doorward.Outcome(e), now)
-	*r.all = all
-	return pack(own)
+	return r.end(*s)
 }
 
-func (r *stepper) Forget(s state) int64 { return r.end(s.tally()) }
+func (r *stepper) Forget(s *tally) int64 { return r.end(*s) }
 
 func (r *stepper) Reset() { *r.all = tally{} }

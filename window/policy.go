@@ -3,6 +3,7 @@ package window
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -128,11 +129,11 @@ func newRules(p Policy) rules {
 
 // end returns when the slice that lies back slices before the newest counts no more.
 func (r *rules) end(s *state, back int64) int64 {
-	n := r.last + 1 - back
-	if r.width > table.Never/n {
+	hi, lo := bits.Mul64(uint64(r.last+1-back), uint64(r.width))
+	if hi != 0 || lo > math.MaxInt64 {
 		return table.Never
 	}
-	return table.Add(s.began(), n*r.width)
+	return table.Add(s.began(), int64(lo))
 }
 
 // forget returns when nothing counts any more.
@@ -151,13 +152,13 @@ func (r *rules) forget(s *state) int64 {
 // age returns s as it is at now: the slice that now lies in is the newest. After rest
 // it begins now.
 func (r *rules) age(s state, now int64) state {
-	passed := (now - s.began()) / r.width
 	switch {
 	case r.forget(&s) <= now:
 		return stateAt(now)
-	case passed == 0:
+	case now-s.began() < r.width:
 		return s
 	}
+	passed := (now - s.began()) / r.width
 	aged := stateAt(s.began() + passed*r.width)
 	aged.older[passed-1] = uint16(s.newest)
 	copy(aged.older[passed:], s.older[:])
@@ -170,11 +171,11 @@ func (r *rules) judge(s state, n, now int64) table.Answer {
 	left := r.limit - s.count()
 	switch {
 	case n <= 0:
-		return table.Answer{Allowed: true, Remaining: int(max(0, left))}
+		return table.Answer{Verdict: table.Allowed, Remaining: int(max(0, left))}
 	case n <= left:
-		return table.Answer{Allowed: true, Remaining: int(left - n)}
+		return table.Answer{Verdict: table.Allowed, Remaining: int(left - n)}
 	case n > r.limit:
-		return table.Answer{Reason: uint8(doorward.Spent)} // no time will do
+		return table.Answer{Verdict: table.Verdict(doorward.Spent)} // no time will do
 	}
 	back := r.last
 	for ; back > 0; back-- { // the oldest are forgotten first
@@ -182,7 +183,7 @@ func (r *rules) judge(s state, n, now int64) table.Answer {
 			break
 		}
 	}
-	return table.Answer{Reason: uint8(doorward.Spent), Wait: r.end(&s, back) - now}
+	return table.Answer{Verdict: table.Verdict(doorward.Spent), Wait: r.end(&s, back) - now}
 }
 
 // charge counts n requests.

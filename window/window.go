@@ -73,20 +73,20 @@ func (l *Limiter) Reload(p Policy) error {
 
 // Allow decides on one request of k and counts it if it is allowed.
 func (l *Limiter) Allow(k doorward.Key, now time.Time) doorward.Decision {
-	return l.AllowN(k, 1, now)
+	return l.table.Attempt(k, now)
 }
 
 // AllowN decides on n requests of k at once and counts all of them or none. More than
 // Limit are refused without a RetryAfter, since no time will do. An n that is not
 // positive is allowed, counts nothing and tells what Remaining is.
 func (l *Limiter) AllowN(k doorward.Key, n int, now time.Time) doorward.Decision {
-	return l.table.Try(k, now, func(p table.Policy[state], s state, _ table.Pending, at int64) (state, table.Answer) {
+	return l.table.Try(k, now, func(p table.Policy[state], s *state, _ table.Pending, at int64) table.Answer {
 		r := p.(*stepper)
-		a := r.judge(s, int64(n), at)
-		if a.Allowed {
-			s = r.charge(s, int64(n), at)
+		a := r.judge(*s, int64(n), at)
+		if a.Verdict == table.Allowed {
+			*s = r.charge(*s, int64(n), at)
 		}
-		return s, a
+		return a
 	})
 }
 
@@ -132,21 +132,23 @@ type stepper struct {
 func newStepper(p Policy) *stepper { return &stepper{newRules(p), p} }
 
 // Judge does not ask what is pending: it was counted when it was reserved.
-func (r *stepper) Judge(s state, _ table.Pending, now int64) table.Answer {
-	return r.judge(s, 1, now)
+func (r *stepper) Judge(s *state, _ table.Pending, now int64) table.Answer {
+	return r.judge(*s, 1, now)
 }
 
-func (r *stepper) Step(s state, e table.Event, began, now int64) state {
-	switch e {
-	case table.Reserved:
-		return r.charge(s, 1, now)
-	case table.Event(doorward.Void):
-		return r.takeBack(s, began, now)
+func (r *stepper) Step(s *state, e table.Event, began, now int64) int64 {
+	switch {
+	case e == table.Charged, e == table.Reserved:
+		*s = r.charge(*s, 1, now)
+	case r.forget(s) <= now:
+		*s = state{}
+	case e == table.Event(doorward.Void):
+		*s = r.takeBack(*s, began, now)
 	}
-	return s
+	return r.forget(s)
 }
 
-func (r *stepper) Forget(s state) int64 { return r.forget(&s) }
+func (r *stepper) Forget(s *state) int64 { return r.forget(s) }
 
 func (r *stepper) Adopt(old table.Policy[state], s state, now int64) state {
 	return r.adopt(&old.(*stepper).rules, s, now)

@@ -4,6 +4,7 @@
 package limiter
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -24,19 +25,22 @@ func (l Limiter[S]) Policy() table.Policy[S] { return l.table.Policy() }
 // Reload replaces the policy and the lease, and keeps what was counted.
 func (l Limiter[S]) Reload(p table.Policy[S], lease time.Duration) { l.table.Reload(p, lease) }
 
-// Attempt judges an attempt on k and charges it as failed if it is allowed.
-func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) doorward.Decision {
-	return decision(l.table.Attempt(key(k), now))
+// Attempt judges an attempt on k and charges it if it is allowed.
+func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) (d doorward.Decision) {
+	fill(&d, l.table.Attempt(key(k), now))
+	return d
 }
 
-// Try judges an attempt on k by f and stores the state that f returns if it allows.
-func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s S, n table.Pending, at int64) (S, table.Answer)) doorward.Decision {
-	return decision(l.table.Try(key(k), now, f))
+// Try judges an attempt on k by f and keeps the state as f leaves it if f allows.
+func (l Limiter[S]) Try(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, n table.Pending, at int64) table.Answer) (d doorward.Decision) {
+	fill(&d, l.table.Try(key(k), now, f))
+	return d
 }
 
 // Check answers as Attempt would and charges nothing.
-func (l Limiter[S]) Check(k doorward.Key, now time.Time) doorward.Decision {
-	return decision(l.table.Check(key(k), now))
+func (l Limiter[S]) Check(k doorward.Key, now time.Time) (d doorward.Decision) {
+	fill(&d, l.table.Check(key(k), now))
+	return d
 }
 
 // Reserve judges an attempt on k and keeps it pending if it is allowed.
@@ -46,9 +50,10 @@ func (l Limiter[S]) Reserve(k doorward.Key, now time.Time) (doorward.Decision, d
 
 // ReserveTagged is Reserve with a tag, 0 or table.Tagged, that the policy is told when
 // the reservation ends.
-func (l Limiter[S]) ReserveTagged(k doorward.Key, tag table.Event, now time.Time) (doorward.Decision, doorward.Ticket) {
+func (l Limiter[S]) ReserveTagged(k doorward.Key, tag table.Event, now time.Time) (d doorward.Decision, ticket doorward.Ticket) {
 	a, t := l.table.Reserve(key(k), tag, now)
-	return decision(a), doorward.Ticket(t)
+	fill(&d, a)
+	return d, doorward.Ticket(t)
 }
 
 // Settle ends a reservation of k. One that was charged to overflow is taken back on
@@ -71,8 +76,8 @@ func (l Limiter[S]) SettleTagged(k doorward.Key, t doorward.Ticket, o doorward.O
 	return l.table.Settle(key(k), table.Ticket(t), table.Event(o)|tag, table.Event(shared), now)
 }
 
-// Update replaces the state of k, if it has an entry of its own.
-func (l Limiter[S]) Update(k doorward.Key, now time.Time, f func(p table.Policy[S], s S, at int64) S) {
+// Update changes the state of k, if it has an entry of its own.
+func (l Limiter[S]) Update(k doorward.Key, now time.Time, f func(p table.Policy[S], s *S, at int64)) {
 	l.table.Update(key(k), now, f)
 }
 
@@ -91,25 +96,32 @@ func (l Limiter[S]) Time(at int64) time.Time { return l.table.Time(at) }
 // Since converts a time to the table's clock.
 func (l Limiter[S]) Since(at time.Time) int64 { return l.table.Since(at) }
 
+// key reads a key from its bytes: kind, width, two words.
 func key(k doorward.Key) table.Key {
-	var out table.Key
-	k.AppendBinary(out.Bytes[:0]) // never fails
 	if k.IsLoopback() {
-		out.Reserved = table.Loopback4
 		if k.Prefix().Addr().Is6() {
-			out.Reserved = table.Loopback6
+			return table.Key{Kind: table.Loopback, Width: table.Loopback6}
 		}
+		return table.Key{Kind: table.Loopback, Width: table.Loopback4}
 	}
-	return out
+	var b [18]byte
+	k.AppendBinary(b[:0]) // never fails
+	return table.Key{Kind: b[0], Width: b[1], Hi: binary.BigEndian.Uint64(b[2:]), Lo: binary.BigEndian.Uint64(b[10:])}
 }
 
-func decision(a table.Answer) doorward.Decision {
-	d := doorward.Decision{
-		Allowed: a.Allowed, Reason: doorward.Reason(a.Reason), RetryAfter: time.Duration(a.Wait),
-		Remaining: a.Remaining, Overflow: a.Overflow,
+// fill writes an answer into the result where it is: a Decision has too many fields for
+// registers, and would be copied.
+func fill(d *doorward.Decision, a table.Answer) {
+	d.Allowed, d.Reason = a.Verdict == table.Allowed, reason(a.Verdict)
+	d.RetryAfter, d.Remaining, d.Overflow = time.Duration(a.Wait), a.Remaining, a.Overflow
+}
+
+func reason(v table.Verdict) doorward.Reason {
+	switch v {
+	case table.Allowed:
+		return 0
+	case table.Busy:
+		return doorward.Busy
 	}
-	if a.Busy {
-		d.Reason = doorward.Busy
-	}
-	return d
+	return doorward.Reason(v)
 }

@@ -4,15 +4,18 @@ package table
 // known of. Times are nanoseconds of the table's clock. The table calls all methods
 // under its lock, with times that never go back: a policy may keep a count of its own
 // that all keys share.
+//
+// States stay in their place in the table and are handed over by pointer. Judge and
+// Step must take one that is forgotten by now for the zero S.
 type Policy[S any] interface {
-	// Judge answers an attempt on a key in state s. Of a Busy answer the table fills
-	// in Wait.
-	Judge(s S, p Pending, now int64) Answer
-	// Step returns the state after e, which happens now to an attempt that began
-	// then: it is reserved, or ends.
-	Step(s S, e Event, began, now int64) S
-	// Forget returns when s means nothing any more, 0 if it means nothing now.
-	Forget(s S) int64
+	// Judge answers an attempt on a key in state s, which it leaves alone. Of a Busy
+	// answer the table fills in Wait.
+	Judge(s *S, p Pending, now int64) Answer
+	// Step lets e happen to s now, and returns when it is forgotten from then on. It is
+	// what becomes of an attempt that began then: charged, reserved, or ended.
+	Step(s *S, e Event, began, now int64) (forget int64)
+	// Forget returns when s means nothing any more, 0 if and only if it is the zero S.
+	Forget(s *S) int64
 }
 
 // A Resetter is a Policy with a count that all keys share. Clear resets it as well.
@@ -34,31 +37,42 @@ type Pending struct{ Own, All int } // of the key, and of all keys
 type Event uint8
 
 const (
-	// Failed is how an attempt ends that is charged at once, or whose lease ends.
+	// Failed is how an attempt ends whose lease ends.
 	Failed Event = 0
+	// Charged is an attempt that begins and ends at once.
+	Charged Event = 0x20
 	// Reserved is the beginning of an attempt that ends later.
 	Reserved Event = 0x40
 	// Tagged is set in the end of a reservation that was tagged when it began.
 	Tagged Event = 0x80
 )
 
-// An Answer is the answer to one attempt. The zero Answer refuses.
+// An Answer is the answer to one attempt. The zero Answer refuses. (Four fields are what
+// the compiler keeps in registers.)
 type Answer struct {
-	Allowed   bool
-	Busy      bool  // refused only because of others in flight
+	Verdict   Verdict
 	Overflow  bool  // given by the entry that all keys share; filled in by the table
-	Reason    uint8 // the policy's own word
 	Wait      int64 // nanoseconds
 	Remaining int   // attempts that could still be started
 }
 
+// A Verdict is Allowed, Busy, or the policy's own word for why not.
+type Verdict uint8
+
+const (
+	Allowed Verdict = 0xff
+	Busy    Verdict = 0xfe // refused only because of others in flight
+)
+
 // A Key is what the table tells apart.
 type Key struct {
-	Bytes [18]byte
-	// Reserved is Loopback4 or Loopback6 for the keys that have an entry of their own
-	// past Capacity too, else 0.
-	Reserved uint8
+	Hi, Lo      uint64
+	Kind, Width uint8
 }
+
+// Loopback is the kind of two keys that have an entry of their own past Capacity too. Their
+// width is Loopback4 or Loopback6, and they have no words.
+const Loopback = 0xff
 
 // A Ticket names one reservation for ever. The zero Ticket names none.
 type Ticket struct{ A, B uint64 }

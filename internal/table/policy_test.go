@@ -8,7 +8,7 @@ type counting struct {
 	steps int
 }
 
-func (p *counting) Step(s note, e Event, began, now int64) note {
+func (p *counting) Step(s *note, e Event, began, now int64) int64 {
 	p.steps++
 	return p.keep.Step(s, e, began, now)
 }
@@ -52,10 +52,7 @@ func TestReloadAdopts(t *testing.T) {
 	for _, k := range []Key{key(1), key(2), home4} {
 		for _, now := range []int64{14, 15} {
 			known := false
-			b.Update(k, at(now), func(_ Policy[note], s note, _ int64) note {
-				known = s != note{}
-				return s
-			})
+			b.Update(k, at(now), func(_ Policy[note], s *note, _ int64) { known = *s != note{} })
 			if want := now < 15; known != want {
 				t.Errorf("%v at %d: known is %v", k, now, known)
 			}
@@ -66,23 +63,50 @@ func TestReloadAdopts(t *testing.T) {
 	check(t, b)
 }
 
+// What a policy reads as nothing is forgotten at once, and its room is free.
+func TestReloadForgets(t *testing.T) {
+	b := New(&keep{ttl: 1000}, Config{Capacity: 20, InFlight: 4, Lease: 100})
+	for i := range 20 {
+		b.Attempt(key(i), at(int64(i)))
+	}
+	b.Attempt(home4, at(20))
+	_, ticket := b.Reserve(key(2), 0, at(20))
+	b.Unlock(key(3))
+	b.Reload(&forgetful{keep{ttl: 1000}}, 100)
+	check(t, b)
+	if n := b.Tracked(); n != 1 {
+		t.Errorf("%d tracked, want the one with a reservation", n)
+	}
+	b.Settle(key(2), ticket, void, void, at(20))
+	check(t, b)
+	for i := range 21 {
+		if a := b.Attempt(key(100+i), at(20)); a.Overflow != (i == 20) {
+			t.Errorf("key %d: overflow is %v", i, a.Overflow)
+		}
+	}
+}
+
+type forgetful struct{ keep }
+
+func (*forgetful) Adopt(Policy[note], note, int64) note { return note{} }
+
 // No key has more pending than an entry can count.
 func TestPendingOfOneKey(t *testing.T) {
 	p := &always{keep{ttl: 1}}
 	b := New(p, Config{Capacity: 1, InFlight: 70_000, Lease: 500})
 	for i := range 65_535 {
-		if a, _ := b.Reserve(key(1), 0, at(0)); !a.Allowed {
+		if a, _ := b.Reserve(key(1), 0, at(0)); a.Verdict != Allowed {
 			t.Fatalf("reservation %d: %+v", i, a)
 		}
 	}
-	if a, ticket := b.Reserve(key(1), 0, at(1)); a != (Answer{Busy: true, Wait: 499}) || ticket != (Ticket{}) {
+	if a, ticket := b.Reserve(key(1), 0, at(1)); a != (Answer{Verdict: Busy, Wait: 499}) || ticket != (Ticket{}) {
 		t.Errorf("one too many: %+v", a)
 	}
-	if a, _ := b.Reserve(home4, 0, at(1)); !a.Allowed {
+	if a, _ := b.Reserve(home4, 0, at(1)); a.Verdict != Allowed {
 		t.Errorf("another key: %+v", a)
 	}
 }
 
 type always struct{ keep }
 
-func (*always) Judge(note, Pending, int64) Answer { return Answer{Allowed: true} }
+func (*always) Judge(*note, Pending, int64) Answer { return Answer{Verdict: Allowed} }

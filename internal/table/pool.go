@@ -107,12 +107,12 @@ func (p *pool) join(first, r uint32, start bool) uint32 {
 	return first
 }
 
-// leave takes r out of the ring that starts at first and returns its new start,
-// notInOrder if none is left.
+// leave takes r out of the ring that starts at first and returns its new start, 0 if
+// none is left.
 func (p *pool) leave(first, r uint32) uint32 {
 	s := &p.slots[r]
 	if s.next == r {
-		return notInOrder
+		return 0
 	}
 	p.slots[s.prev].next, p.slots[s.next].prev = s.next, s.prev
 	if first == r {

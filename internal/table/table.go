@@ -13,12 +13,9 @@
 package table
 
 import (
-	"hash/maphash"
 	"math"
-	"math/bits"
 	"sync"
 	"time"
-	"unsafe"
 )
 
 // Config sizes a Table. All fields are required.
@@ -41,27 +38,43 @@ type Table[S any] struct {
 	base    time.Time // the first now that the table was given
 	now     int64     // the latest now, in nanoseconds since base
 
-	seed    maphash.Seed
-	buckets []uint32 // first entry of each hash chain, 0 is none
+	seed    seed
+	index   index // of entries that are not of reserved keys
 	entries []entry[S]
 	unused  uint32 // first entry that was never used
-	free    uint32 // first of the entries given back, linked by next; 0 is none
-	order   heap   // entries that are not reserved keys and have nothing pending
+	free    uint32 // first of the entries given back, linked by link; 0 is none
+	order   order  // of entries that are not of reserved keys and have nothing pending
 	own     int    // entries in use, those of reserved keys not counted
 	pool    pool
+	blank   S // what is known of a key without an entry
+	scratch S // what Try and Update hand to their f; a variable of theirs would be allocated
 }
 
-// An entry is 28 bytes and the state. Policies keep S free of pointers and of
-// fields that need an alignment above 4.
+// An entry is 24 bytes and the state. Its key is kept in halves of words, so that it needs
+// no more alignment than the state does. One that is in use and has nothing pending
+// remembers something, one that is free nothing: Forget of its state tells them apart.
 type entry[S any] struct {
-	key     [18]byte
+	hi, lo  [2]uint32
+	kind    uint8
+	width   uint8
 	pending uint16 // reservations in flight
-	link    uint32 // with some pending the first of them, else the place in order
-	next    uint32 // in the hash chain or the free list
+	link    uint32 // the first of them, or the next free entry
 	state   S
 }
 
-// Entries with a fixed place. They are in no hash chain and not in order.
+func (e *entry[S]) is(k Key) bool { return e.key() == k }
+
+func (e *entry[S]) key() Key { return Key{join(e.hi), join(e.lo), e.kind, e.width} }
+
+func (e *entry[S]) name(k Key) {
+	e.hi, e.lo, e.kind, e.width = halves(k.Hi), halves(k.Lo), k.Kind, k.Width
+}
+
+func halves(x uint64) [2]uint32 { return [2]uint32{uint32(x), uint32(x >> 32)} }
+
+func join(h [2]uint32) uint64 { return uint64(h[0]) | uint64(h[1])<<32 }
+
+// Entries with a fixed place. They are in neither index nor order.
 const (
 	overflow  = iota
 	Loopback4 // 127.0.0.1
@@ -77,85 +90,84 @@ func New[S any](p Policy[S], c Config) *Table[S] {
 	return &Table[S]{
 		policy:  p,
 		lease:   int64(c.Lease),
-		seed:    maphash.MakeSeed(),
-		buckets: make([]uint32, c.Capacity-c.Capacity/8),
+		seed:    newSeed(),
+		index:   newIndex(c.Capacity),
 		entries: make([]entry[S], firstOwn+c.Capacity),
 		unused:  firstOwn,
-		order:   newHeap(c.Capacity, unsafe.Sizeof(entry[S]{}) <= smallEntry),
+		order:   newOrder(firstOwn + c.Capacity),
 		pool:    newPool(c.InFlight),
 	}
 }
 
-// Attempt judges an attempt on k and, if it is allowed, charges it as failed, in one
-// step.
+// Attempt judges an attempt on k and, if it is allowed, charges it in the same step.
 func (t *Table[S]) Attempt(k Key, now time.Time) Answer {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	hash := t.seed.hash(k)
+	t.lock()
 	at := t.tick(now)
-	hash := t.hash(&k.Bytes)
-	i, s := t.find(&k, hash, at)
-	a := t.judge(i, s, at)
-	if a.Allowed {
-		t.put(t.claim(i, &k, hash), t.policy.Step(s, Failed, at, at), at)
+	i := t.find(k, hash, at)
+	a := t.judge(i, at)
+	if a.Verdict == Allowed {
+		i = t.claim(i, k, hash)
+		t.step(i, Charged, at, at)
 	}
+	t.mu.Unlock()
 	return a
 }
 
 // Try answers an attempt on k by f of the policy, the state, what is pending and the
-// time, and stores the state that f returns if it allows.
-func (t *Table[S]) Try(k Key, now time.Time, f func(p Policy[S], s S, n Pending, at int64) (S, Answer)) Answer {
-	t.mu.Lock()
+// time. If f allows it, the state is kept as f leaves it.
+func (t *Table[S]) Try(k Key, now time.Time, f func(p Policy[S], s *S, n Pending, at int64) Answer) Answer {
+	hash := t.seed.hash(k)
+	t.lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
-	hash := t.hash(&k.Bytes)
-	i, s := t.find(&k, hash, at)
-	s, a := f(t.policy, s, t.pendingOf(i), at)
-	a = t.finish(i, a, at)
-	if a.Allowed {
-		t.put(t.claim(i, &k, hash), s, at)
+	i := t.find(k, hash, at)
+	t.scratch = t.state(i, at)
+	a := t.finish(i, f(t.policy, &t.scratch, t.pendingOf(i), at), at)
+	if a.Verdict == Allowed {
+		t.keep(t.claim(i, k, hash), at)
 	}
 	return a
 }
 
 // Check answers as Attempt would and charges nothing.
 func (t *Table[S]) Check(k Key, now time.Time) Answer {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	hash := t.seed.hash(k)
+	t.lock()
 	at := t.tick(now)
-	i, s := t.find(&k, t.hash(&k.Bytes), at)
-	return t.judge(i, s, at)
+	a := t.judge(t.find(k, hash, at), at)
+	t.mu.Unlock()
+	return a
 }
 
 // Reserve judges an attempt on k and, if it is allowed, keeps it pending until
 // Settle or the end of its lease, when it becomes a failure. The policy is reminded
 // of a tag, which is 0 or Tagged, when it ends.
 func (t *Table[S]) Reserve(k Key, tag Event, now time.Time) (Answer, Ticket) {
-	t.mu.Lock()
+	hash := t.seed.hash(k)
+	t.lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
-	hash := t.hash(&k.Bytes)
-	i, s := t.find(&k, hash, at)
-	a := t.judge(i, s, at)
+	i := t.find(k, hash, at)
+	a := t.judge(i, at)
 	switch {
-	case a.Allowed && t.pool.full():
-		a = Answer{Busy: true, Wait: t.busy(t.pool.oldest, at)}
-	case a.Allowed && t.pendingOf(i).Own == math.MaxUint16:
-		a = t.finish(i, Answer{Busy: true}, at)
-	}
-	if !a.Allowed {
+	case a.Verdict != Allowed:
 		return a, Ticket{}
+	case t.pool.full():
+		return Answer{Verdict: Busy, Wait: t.busy(t.pool.oldest, at)}, Ticket{}
+	case t.pendingOf(i).Own == math.MaxUint16:
+		return t.finish(i, Answer{Verdict: Busy}, at), Ticket{}
 	}
-	i = t.claim(i, &k, hash)
+	i = t.claim(i, k, hash)
 	e := &t.entries[i]
-	if e.pending == 0 {
-		t.leaveOrder(i)
-	}
-	e.state = t.policy.Step(s, Reserved, at, at)
+	t.policy.Step(&e.state, Reserved, at, at)
 	// Leases end in the order they began, also when a reload made them shorter.
 	end := max(Add(at, t.lease), t.pool.lastEnd())
 	r := t.pool.add(i, tag, end)
 	e.link = t.pool.join(e.link, r, e.pending == 0)
-	e.pending++
+	if e.pending++; e.pending == 1 && i >= firstOwn {
+		t.reorder(i, Never)
+	}
 	return a, t.pool.ticket(r, hash)
 }
 
@@ -164,39 +176,44 @@ func (t *Table[S]) Reserve(k Key, tag Event, now time.Time) (Answer, Ticket) {
 // the policy that was applied if the reservation was k's own, else nil. A ticket that
 // names no reservation of k changes nothing.
 func (t *Table[S]) Settle(k Key, ticket Ticket, e, shared Event, now time.Time) (before S, at int64, p Policy[S]) {
-	t.mu.Lock()
+	hash := t.seed.hash(k)
+	t.lock()
 	defer t.mu.Unlock()
 	at = t.tick(now)
-	r := t.pool.find(ticket, t.hash(&k.Bytes))
+	r := t.pool.find(ticket, hash)
 	if r == 0 {
 		return before, at, nil
 	}
 	switch i := t.pool.slots[r].entry(); {
 	case i == overflow:
 		t.end(r, shared, at)
-	case t.entries[i].key == k.Bytes:
+	case t.entries[i].is(k):
 		before, p = t.state(i, at), t.policy
 		t.end(r, e, at)
 	}
 	return before, at, p
 }
 
-// Update replaces the state of k by f of the policy, the state and the time on the
+// Update changes the state of k by f of the policy, the state and the time on the
 // table's clock. A key without an entry of its own is left alone.
-func (t *Table[S]) Update(k Key, now time.Time, f func(p Policy[S], s S, at int64) S) {
-	t.mu.Lock()
+func (t *Table[S]) Update(k Key, now time.Time, f func(p Policy[S], s *S, at int64)) {
+	hash := t.seed.hash(k)
+	t.lock()
 	defer t.mu.Unlock()
 	at := t.tick(now)
-	if i := t.lookup(&k, t.hash(&k.Bytes)); i != vacant {
-		t.put(i, f(t.policy, t.state(i, at), at), at)
+	if i := t.lookup(k, hash); i != vacant {
+		t.scratch = t.state(i, at)
+		f(t.policy, &t.scratch, at)
+		t.keep(i, at)
 	}
 }
 
 // Unlock forgets k. Tickets of its reservations change nothing from then on.
 func (t *Table[S]) Unlock(k Key) {
-	t.mu.Lock()
+	hash := t.seed.hash(k)
+	t.lock()
 	defer t.mu.Unlock()
-	i := t.lookup(&k, t.hash(&k.Bytes))
+	i := t.lookup(k, hash)
 	if i == vacant {
 		return
 	}
@@ -208,9 +225,9 @@ func (t *Table[S]) Unlock(k Key) {
 
 // Clear forgets every key, the overflow entry and all reservations.
 func (t *Table[S]) Clear() {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
-	clear(t.buckets)
+	t.index.reset()
 	clear(t.entries[:t.unused])
 	t.unused, t.free, t.own = firstOwn, 0, 0
 	t.order.reset()
@@ -222,7 +239,7 @@ func (t *Table[S]) Clear() {
 
 // Policy returns the policy that applies now.
 func (t *Table[S]) Policy() Policy[S] {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	return t.policy
 }
@@ -230,27 +247,36 @@ func (t *Table[S]) Policy() Policy[S] {
 // Reload replaces the policy and the lease. Reservations stay, and so do states unless
 // the policy is an Adopter.
 func (t *Table[S]) Reload(p Policy[S], lease time.Duration) {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
+	old := t.policy
+	t.policy, t.lease = p, int64(lease)
 	if a, ok := p.(Adopter[S]); ok {
-		for i := range t.entries[:t.unused] {
-			e := &t.entries[i]
-			e.state = a.Adopt(t.policy, e.state, t.now)
+		for i := range t.unused {
+			t.adopt(i, old, a)
 		}
 	}
-	t.policy, t.lease = p, int64(lease)
-	for pos, i := range t.order.entry {
-		t.place(pos, p.Forget(t.entries[i].state), i)
+	for l := range t.order.at {
+		for node := range t.order.at[l] {
+			t.contest(l, node)
+		}
 	}
-	for pos := len(t.order.entry) - 1; pos >= 0; pos-- {
-		t.siftDown(pos)
+}
+
+// adopt leaves no entry in use that remembers nothing.
+func (t *Table[S]) adopt(i uint32, old Policy[S], a Adopter[S]) {
+	e := &t.entries[i]
+	used := old.Forget(&e.state) != 0
+	e.state = a.Adopt(old, e.state, t.now)
+	if used && e.pending == 0 && t.policy.Forget(&e.state) == 0 {
+		t.remove(i)
 	}
 }
 
 // Tracked returns how many keys have an entry, forgotten ones that were not
 // reclaimed yet included: at most Capacity + 2.
 func (t *Table[S]) Tracked() int {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	n := t.own
 	for _, i := range []uint32{Loopback4, Loopback6} {
@@ -268,6 +294,19 @@ func (t *Table[S]) Time(at int64) time.Time { return t.base.Add(time.Duration(at
 // Since converts a time to the table's clock, negative before it began.
 func (t *Table[S]) Since(at time.Time) int64 { return int64(at.Sub(t.base)) }
 
+// lock takes the lock. It tries for a while first: the lock is held for less time than
+// a goroutine takes to go to sleep and wake up.
+func (t *Table[S]) lock() {
+	for range spins {
+		if t.mu.TryLock() {
+			return
+		}
+	}
+	t.mu.Lock()
+}
+
+const spins = 200
+
 // tick moves the clock to now, unless it is later already, and applies the leases
 // that ended.
 func (t *Table[S]) tick(now time.Time) int64 {
@@ -283,15 +322,15 @@ func (t *Table[S]) tick(now time.Time) int64 {
 
 // end settles reservation r as e at the time at.
 func (t *Table[S]) end(r uint32, e Event, at int64) {
-	i := t.pool.slots[r].entry()
-	s, began := t.state(i, at), t.pool.slots[r].end-t.lease
-	e |= t.pool.slots[r].tag()
+	v := &t.pool.slots[r]
+	i, began := v.entry(), v.end-t.lease
+	e |= v.tag()
 	t.release(r)
-	t.put(i, t.policy.Step(s, e, began, at), at)
+	t.step(i, e, began, at)
 }
 
 // release gives reservation r back to the pool. An entry whose last one it was is
-// in order again only after put.
+// in order again only after step or put.
 func (t *Table[S]) release(r uint32) {
 	e := &t.entries[t.pool.slots[r].entry()]
 	e.link = t.pool.leave(e.link, r)
@@ -299,48 +338,65 @@ func (t *Table[S]) release(r uint32) {
 	t.pool.remove(r)
 }
 
-// find returns the entry that an attempt of k is charged to and its state: its own,
-// vacant if it would get one, or overflow.
-func (t *Table[S]) find(k *Key, hash uint64, at int64) (uint32, S) {
+// find returns the entry that an attempt of k is charged to: its own, vacant if it
+// would get one, or overflow.
+func (t *Table[S]) find(k Key, hash uint64, at int64) uint32 {
 	i := t.lookup(k, hash)
-	if i == vacant {
-		if k.Reserved != 0 || t.own < t.order.capacity() || t.due(at) {
-			var zero S
-			return vacant, zero
-		}
-		i = overflow
+	if i == vacant && k.Kind != Loopback && t.full() && t.order.first() > at {
+		return overflow
 	}
-	return i, t.state(i, at)
+	return i
 }
 
+// full reports whether as many keys have an entry as may have one, forgotten ones
+// included.
+func (t *Table[S]) full() bool { return t.own == len(t.entries)-firstOwn }
+
 // lookup returns the entry of k, or vacant.
-func (t *Table[S]) lookup(k *Key, hash uint64) uint32 {
-	if k.Reserved != 0 {
-		if t.occupied(uint32(k.Reserved)) {
-			return uint32(k.Reserved)
+func (t *Table[S]) lookup(k Key, hash uint64) uint32 {
+	if k.Kind == Loopback {
+		if t.occupied(uint32(k.Width)) {
+			return uint32(k.Width)
 		}
 		return vacant
 	}
-	for i := t.buckets[t.bucket(hash)]; i != 0; i = t.entries[i].next {
-		if t.entries[i].key == k.Bytes {
+	for pos := t.index.home(hash); ; pos = t.index.after(pos) {
+		slot := t.index.slots[pos]
+		if slot == 0 {
+			return vacant
+		}
+		if i := uint32(slot); slot>>32 == hash>>32 && t.entries[i].is(k) {
 			return i
 		}
 	}
-	return vacant
 }
 
-// state returns what entry i means at the time at.
-func (t *Table[S]) state(i uint32, at int64) S {
-	s := t.entries[i].state
-	if t.policy.Forget(s) <= at {
-		var zero S
-		return zero
+// state returns what entry i, which is not vacant or else blank, means at the time at.
+func (t *Table[S]) state(i uint32, at int64) (s S) {
+	if i != vacant && t.policy.Forget(&t.entries[i].state) > at {
+		s = t.entries[i].state
 	}
 	return s
 }
 
-func (t *Table[S]) judge(i uint32, s S, at int64) Answer {
+// judge answers an attempt that is charged to entry i.
+func (t *Table[S]) judge(i uint32, at int64) Answer {
+	s := &t.blank
+	if i != vacant {
+		s = &t.entries[i].state
+	}
 	return t.finish(i, t.policy.Judge(s, t.pendingOf(i), at), at)
+}
+
+// step lets e happen to entry i.
+func (t *Table[S]) step(i uint32, e Event, began, at int64) {
+	t.put(i, t.policy.Step(&t.entries[i].state, e, began, at), at)
+}
+
+// keep makes scratch the state of entry i.
+func (t *Table[S]) keep(i uint32, at int64) {
+	t.entries[i].state = t.scratch
+	t.put(i, t.policy.Forget(&t.scratch), at)
 }
 
 func (t *Table[S]) pendingOf(i uint32) Pending {
@@ -354,7 +410,7 @@ func (t *Table[S]) pendingOf(i uint32) Pending {
 // finish fills in what the table knows of an answer for entry i.
 func (t *Table[S]) finish(i uint32, a Answer, at int64) Answer {
 	a.Overflow = i == overflow
-	if a.Busy {
+	if a.Verdict == Busy {
 		first := t.pool.oldest // busy with others' keys
 		if i != vacant && t.entries[i].pending > 0 {
 			first = t.entries[i].link
@@ -371,76 +427,58 @@ func (t *Table[S]) busy(r uint32, at int64) int64 {
 }
 
 // claim makes i, which find returned, the entry of k.
-func (t *Table[S]) claim(i uint32, k *Key, hash uint64) uint32 {
+func (t *Table[S]) claim(i uint32, k Key, hash uint64) uint32 {
 	if i != vacant {
 		return i
 	}
-	if k.Reserved != 0 {
-		t.entries[k.Reserved].key = k.Bytes
-		return uint32(k.Reserved)
+	if k.Kind == Loopback {
+		t.entries[k.Width].name(k)
+		return uint32(k.Width)
 	}
-	if t.own == t.order.capacity() {
-		t.remove(t.order.entry[0])
+	if t.full() {
+		t.remove(t.order.firstEntry())
 	}
 	if i = t.free; i != 0 {
-		t.free = t.entries[i].next
+		t.free = t.entries[i].link
 	} else {
 		i = t.unused
 		t.unused++
+		t.order.extend(i)
 	}
 	t.own++
-	b := t.bucket(hash)
-	e := &t.entries[i]
-	e.key, e.link, e.next = k.Bytes, notInOrder, t.buckets[b]
-	t.buckets[b] = i
+	t.entries[i].name(k)
+	t.index.add(hash, i)
 	return i
 }
 
-// put stores a state and keeps the entry where it then belongs: an entry with
-// nothing pending in order, one with nothing to remember nowhere.
-func (t *Table[S]) put(i uint32, s S, at int64) {
-	e := &t.entries[i]
-	e.state = s
-	if e.pending > 0 {
-		return
-	}
-	forget := t.policy.Forget(s)
+// put keeps entry i where it belongs now that its state is forgotten at another time: one
+// with nothing pending in order, one with nothing to remember nowhere.
+func (t *Table[S]) put(i uint32, forget, at int64) {
 	switch {
+	case t.entries[i].pending > 0:
 	case forget <= at:
 		t.remove(i)
 	case i >= firstOwn:
-		t.setOrder(i, forget)
+		t.reorder(i, forget)
 	}
 }
 
 // remove empties entry i, which has nothing pending.
 func (t *Table[S]) remove(i uint32) {
+	e := &t.entries[i]
 	if i < firstOwn {
-		t.entries[i] = entry[S]{}
+		*e = entry[S]{}
 		return
 	}
-	t.leaveOrder(i)
-	e := &t.entries[i]
-	link := &t.buckets[t.bucket(t.hash(&e.key))]
-	for *link != i {
-		link = &t.entries[*link].next
-	}
-	*link = e.next
-	*e = entry[S]{next: t.free}
+	t.index.remove(t.seed.hash(e.key()), i)
+	*e = entry[S]{link: t.free}
+	t.reorder(i, Never)
 	t.free = i
 	t.own--
 }
 
 // occupied reports whether a reserved key has its entry.
-func (t *Table[S]) occupied(i uint32) bool { return t.entries[i].key != [18]byte{} }
-
-// hash is seeded, so nobody can aim at a bucket.
-func (t *Table[S]) hash(key *[18]byte) uint64 { return maphash.Bytes(t.seed, key[:]) }
-
-func (t *Table[S]) bucket(hash uint64) int {
-	hi, _ := bits.Mul64(hash, uint64(len(t.buckets)))
-	return int(hi)
-}
+func (t *Table[S]) occupied(i uint32) bool { return t.entries[i].kind != 0 }
 
 // Never is a time that the clock does not reach: sums that are too large end there.
 const Never = math.MaxInt64
