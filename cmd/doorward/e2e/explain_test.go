@@ -1,7 +1,6 @@
-package main
+package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -220,6 +219,9 @@ func TestExplainExtremes(t *testing.T) {
 		"--digits 300 --compare",
 	} {
 		for _, preset := range []string{"", " --preset login", " --preset recovery"} {
+			if !strings.Contains(args, "--span") {
+				preset += " --span 1h"
+			}
 			r := explainedJSON(t, args+preset)
 			for _, target := range r.Doors[0].Targets {
 				for _, c := range target.Callers {
@@ -266,16 +268,10 @@ doors:
 		}
 	}
 	var got []string
-	var stderr bytes.Buffer
-	root := newRoot()
-	root.SetArgs([]string{"check", "doorward.yaml"})
-	root.SetOut(&bytes.Buffer{})
-	root.SetErr(&stderr)
-	if err := root.Execute(); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(stderr.String()) {
-		got = append(got, strings.TrimPrefix(strings.TrimSpace(line), "doorward.yaml: warning: "))
+	for line := range strings.Lines(explained(t, "check doorward.yaml")) {
+		if warning, ok := strings.CutPrefix(strings.TrimSpace(line), "doorward.yaml: warning: "); ok {
+			got = append(got, warning)
+		}
 	}
 	if !slices.Equal(got, want) || len(want) < 5 {
 		t.Errorf("check warns of\n%s\nexplain of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -1,8 +1,8 @@
-package main
+package e2e
 
 import (
-	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/doorward/doorward/guard"
 )
+
+const docs = "../../../docs"
 
 // docs/explain.md shows what explain prints: each command of a console block is run, in a
 // directory that has the files of the yaml blocks before it. UPDATE_DOCS=1 writes what it
@@ -62,15 +64,11 @@ func TestExplainDocument(t *testing.T) {
 // explained returns what a command prints.
 func explained(t *testing.T, args string) string {
 	t.Helper()
-	var out bytes.Buffer
-	root := newRoot()
-	root.SetArgs(strings.Fields(args))
-	root.SetOut(&out)
-	root.SetErr(&out)
-	if err := root.Execute(); err != nil {
-		t.Fatalf("doorward %s: %v\n%s", args, err, &out)
+	out, err := exec.Command(binary, strings.Fields(args)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("doorward %s: %v\n%s", args, err, out)
 	}
-	return out.String()
+	return string(out)
 }
 
 // What SECURITY.md says of a stolen device is what explain says.
