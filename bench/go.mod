@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/doorward/doorward v0.1.0
+	github.com/go-chi/chi/v5 v5.5.0
 	github.com/go-chi/httprate v0.16.1
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/throttled/throttled/v2 v2.15.0

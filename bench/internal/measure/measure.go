@@ -106,6 +106,24 @@ func Bytes(p peer.Peer, keys int) Memory {
 	return m
 }
 
+// Held lets n callers attempt once each at a limiter that is set up for keys, and
+// returns the bytes that it then holds.
+func Held(p peer.Peer, keys, n int) int64 {
+	before := heap()
+	l := p.New(peer.Config{Limit: 5, Window: time.Hour, Keys: keys})
+	for i := range n {
+		l.Load(peer.Each(i, 1))
+		l.Decide(0, 0)
+	}
+	l.Load(nil)
+	held := heap() - before
+	if c, ok := l.(io.Closer); ok {
+		c.Close()
+	}
+	runtime.KeepAlive(l)
+	return held
+}
+
 // heap returns the bytes that are live.
 func heap() int64 {
 	runtime.GC()

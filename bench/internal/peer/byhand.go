@@ -45,6 +45,16 @@ func (m *Map) Allow(key string, now time.Time) bool {
 	return true
 }
 
+// TakeBack takes a request of key back.
+func (m *Map) TakeBack(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := m.clients[key]; ok {
+		c.n--
+		m.clients[key] = c
+	}
+}
+
 func (m *Map) scan(now time.Time) {
 	var first string
 	var end time.Time
