@@ -83,7 +83,9 @@ func (s saved) history() []porcupine.Operation {
 // mutants have one mistake each; -tags mutants has their code.
 var mutants = []string{"check before count", "evict when full", "clear by late settlement", "lease ignored", "per-shard capacity"}
 
-func path(mutant string) string { return filepath.Join("testdata", strings.ReplaceAll(mutant, " ", "-")+".json") }
+func path(mutant string) string {
+	return filepath.Join("testdata", strings.ReplaceAll(mutant, " ", "-")+".json")
+}
 
 // The checker rejects the history of every mutant.
 func TestMutantHistoriesAreRejected(t *testing.T) {
