@@ -11,7 +11,7 @@ MODULES = . $(NESTED)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 1m
 
-# Programs that nobody here wrote and that the tests talk to.
+# Programs that nobody here wrote and that the tests, and bench, talk to.
 DEBIAN = curl hydra iproute2 nginx-light nodejs php-cli wrk
 
 .PHONY: test tools lint race fuzz bench attacks tidy

@@ -47,7 +47,7 @@ func run(out string) error {
 		return err
 	}
 	cmd := exec.Command("go", "test", "-count=1", "-tags=steppedclock", "-overlay="+overlay,
-		"-run=^TestDocument$", "./bench/internal/attack", "-write="+out)
+		"-run=^TestAttacks$", "./bench/internal/attack", "-write="+out)
 	cmd.Env = append(os.Environ(), "GOWORK="+work)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()

@@ -28,13 +28,14 @@ type Size struct {
 	Guesses   int // of one caller
 	Addresses int // of a network
 	Capacity  int // of a table that is to overflow
-	Keys      int // of a limiter that is weighed
+	Keys      int // callers of a limiter that is weighed
+	Bound     int // which tells as many of them apart, where there is a bound
 }
 
 // The sizes there are.
 var (
-	Full  = Size{1000, 65_536, 4096, 5_000_000}
-	Small = Size{200, 512, 64, 0}
+	Full  = Size{1000, 65_536, 4096, 5_000_000, 65_536} // the bound that this project and throttled's documentation have
+	Small = Size{200, 512, 64, 2000, 512}
 )
 
 // A Row is one attack.
@@ -242,15 +243,15 @@ func bot(i int) string { return fmt.Sprintf("100.%d.%d.9", i>>8, i&0xff) }
 // Results are the figures of a row by contender.
 type Results map[string]Figures
 
-// Run attacks every contender that match names. Each row runs within bubble, which must
-// call its argument in a testing/synctest bubble; rows that need a stepped clock run
-// outside, and only in a build that can step it.
-func Run(size Size, match func(Contender) bool, bubble func(f func())) map[string]Results {
+// Run attacks every contender. Each row runs within bubble, which must call its argument
+// in a testing/synctest bubble; rows that need a stepped clock run outside, and only in a
+// build that can step it.
+func Run(size Size, bubble func(f func())) map[string]Results {
 	all := map[string]Results{}
 	for _, row := range Rows {
 		all[row.Name] = Results{}
 		for _, c := range Contenders {
-			if !match(c) || c.Headers && !row.Headers || row.Stepped && !canStep {
+			if c.Headers && !row.Headers || row.Stepped && !canStep {
 				continue
 			}
 			t := &trial{c, size}

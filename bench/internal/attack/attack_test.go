@@ -2,10 +2,9 @@ package attack
 
 import (
 	"flag"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +15,7 @@ import (
 	"github.com/doorward/doorward/lockout"
 )
 
-var write = flag.String("write", "", "the `folder` that TestDocument writes to")
-
-func bubble(t *testing.T) func(f func()) {
-	return func(f func()) { synctest.Test(t, func(*testing.T) { f() }) }
-}
+var write = flag.String("write", "", "the `folder` that TestAttacks writes to")
 
 // want is what is not zero of ours, by row and limiter, and why it may be.
 var want = map[string]Results{
@@ -35,31 +30,37 @@ var want = map[string]Results{
 	},
 }
 
-func TestOurs(t *testing.T) {
-	results := Run(Small, func(c Contender) bool { return c.Ours }, bubble(t))
-	for _, row := range Rows {
-		for _, c := range Contenders {
-			got, ok := results[row.Name][c.Name]
-			if !ok {
-				continue
-			}
-			if want := want[row.Name][c.Name]; got != want {
-				t.Errorf("%s, %s: %d beyond and %d refused, want %d and %d", row.Name, c.Name, got.Beyond, got.Refused, want.Beyond, want.Refused)
-			}
-		}
+// TestAttacks is the short form of what command attacks does with -write, which then
+// also writes the document.
+func TestAttacks(t *testing.T) {
+	size, folder := Full, *write
+	if folder == "" {
+		size, folder = Small, t.TempDir()
 	}
-}
-
-// An attack that succeeds against nobody shows nothing: each gains guesses or costs
-// honest callers with some limiter.
-func TestAttacksBite(t *testing.T) {
-	results := Run(Small, func(Contender) bool { return true }, bubble(t))
+	results := Run(size, func(f func()) { synctest.Test(t, func(*testing.T) { f() }) })
+	docs := Documents(size, results)
 	for _, row := range Rows {
 		if row.Stepped && !canStep {
 			continue
 		}
-		if !slices.ContainsFunc(slices.Collect(maps.Values(results[row.Name])), func(f Figures) bool { return f != Figures{} }) {
-			t.Errorf("%s: every limiter stands it", row.Name)
+		bites := false
+		for _, c := range Contenders {
+			got := results[row.Name][c.Name]
+			if want := want[row.Name][c.Name]; c.Ours && got != want {
+				t.Errorf("%s, %s: %d beyond and %d refused, want %d and %d", row.Name, c.Name, got.Beyond, got.Refused, want.Beyond, want.Refused)
+			}
+			bites = bites || got != Figures{}
+		}
+		if !bites {
+			t.Errorf("%s: every limiter stands it, so it shows nothing", row.Name)
+		}
+		if n := strings.Count(docs["attacks.md"], "| "+row.Name+" |"); n != 2 {
+			t.Errorf("%s is in %d tables, want 2", row.Name, n)
+		}
+	}
+	for name, text := range docs {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -106,16 +107,4 @@ func stepped(t time.Time, d time.Duration) time.Time {
 		panic("time.Time is laid out otherwise")
 	}
 	return s
-}
-
-// TestDocument writes the document; command attacks runs it.
-func TestDocument(t *testing.T) {
-	if *write == "" {
-		t.Skip("no folder to write to")
-	}
-	for name, text := range Documents(bubble(t)) {
-		if err := os.WriteFile(filepath.Join(*write, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -15,23 +15,18 @@ func weighed(size Size) []weight {
 	return []weight{
 		{peer.Ours[0], size.Keys}, {peer.Ours[2], size.Keys}, {peer.Ours[3], size.Keys}, {peer.Ours[4], size.Keys},
 		{peer.Others[0], size.Keys}, {peer.Others[1], size.Keys}, {peer.Others[2], size.Keys}, {peer.Others[3], size.Keys},
-		{peer.Bounded[0], size.Keys}, {peer.Others[5], size.Keys}, {peer.Bounded[1], bounded + 1000},
+		{peer.Bounded[0], size.Keys}, {peer.Others[5], size.Keys}, {peer.Bounded[1], size.Bound + 1000},
 	}
 }
-
-// bounded is how many clients limiters with a bound tell apart: what this project and
-// the documentation of throttled have.
-const bounded = 65_536
 
 type weight struct {
 	peer peer.Peer
 	keys int
 }
 
-// Documents attacks all contenders at full size and returns docs/attacks.md and its
-// chart by name.
-func Documents(bubble func(f func())) map[string]string {
-	results := Run(Full, func(Contender) bool { return true }, bubble)
+// Documents weighs what attacks leave behind, and returns attacks.md and its chart by
+// name.
+func Documents(size Size, results map[string]Results) map[string]string {
 	docs := map[string]string{}
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
@@ -46,16 +41,16 @@ func Documents(bubble func(f func())) map[string]string {
 	p("## What ours are not zero at, and why\n\n%s\n", exceptions)
 	p("## What was done\n\n")
 	for _, r := range Rows {
-		p("- **%s%s.** %s\n", strings.ToUpper(r.Name[:1]), r.Name[1:], r.What(Full))
+		p("- **%s%s.** %s\n", strings.ToUpper(r.Name[:1]), r.Name[1:], r.What(size))
 	}
 	p("\n%s\n", setups)
 	p("## Memory\n\n")
-	p("%s callers with an address each attempt once: what the limiter then holds, in terms of `lockout`. Limiters with a bound are set up for\n", number(Full.Keys))
-	p("%s clients. (The map with a scan gets 1,000 callers more than it holds: each of them is a scan.)\n\n", number(bounded))
+	p("%s callers with an address each attempt once: what the limiter then holds, in terms of `lockout`. Limiters with a bound are set up for\n", number(size.Keys))
+	p("%s clients. (The map with a scan gets 1,000 callers more than it holds: each of them is a scan.)\n\n", number(size.Bound))
 	var rows [][]string
 	base := 0.0
-	for _, w := range weighed(Full) {
-		mib := float64(measure.Held(w.peer, bounded, w.keys)) / (1 << 20)
+	for _, w := range weighed(size) {
+		mib := float64(measure.Held(w.peer, size.Bound, w.keys)) / (1 << 20)
 		if base == 0 {
 			base = mib
 		}
