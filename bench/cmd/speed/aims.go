@@ -49,7 +49,7 @@ func (f *figures) aims() []aim {
 	scale := func(c cell) float64 {
 		two := c
 		two.procs = 2
-		return ours[c].ns / ours[two].ns
+		return ours[c].wall / ours[two].wall
 	}
 	many, one := math.Inf(1), scale(cell{1, false, 1})
 	for _, c := range cells {
@@ -58,7 +58,7 @@ func (f *figures) aims() []aim {
 		}
 	}
 	bytes, growth := 0.0, time.Duration(0)
-	for _, p := range peer.Ours[:5] { // a guard has several tables
+	for _, p := range peer.Ours[:5] { // a guard has several tables; what was not weighed is 0
 		bytes = max(bytes, f.bytes[p.Name].BytesPerKey)
 		growth = max(growth, f.growth[p.Name])
 	}

@@ -52,7 +52,8 @@ func (f *figures) text() string {
 	p("once, the others by themselves, ours by the caller. The limit is 60,000 an hour, so that attempts are admitted and counted; only a\n")
 	p("single key is over it nearly always, and refused. *Settled* is an attempt in two steps, reserved and settled as failed, as guards make\n")
 	p("it. The guard has rules for the network, the /24 and the account, and settles too. The *floor* is the clock, a hash, a mutex that\n")
-	p("nobody else wants, and one random access to an entry of 64 bytes.\n\n")
+	p("nobody else wants, and one random access to an entry of 64 bytes. On one processor it is the processor's time, so that other work on\n")
+	p("the machine does not count; on two it is the time on the wall, since waiting for each other does.\n\n")
 	for _, procs := range []int{1, 2} {
 		p("On %s:\n\n%s\n", []string{"one processor", "two processors, both deciding (time per decision of both)"}[procs-1], f.speeds(f.decide, kinds["limiter"], flagship, procs))
 	}
@@ -60,9 +61,9 @@ func (f *figures) text() string {
 	p("## Memory\n\n")
 	p("![Bytes per key at 1,000,000 keys](benchmarks-memory.svg)\n\n")
 	p("A limiter that holds 1,000,000 keys: bytes per key, the keys' own strings included where there are any; a forced collection with the\n")
-	p("limiter live and just after it was dropped; and the longest single attempt while the table grew from nothing. Our tables are allocated\n")
-	p("at once, with the pool of reservations in flight (32 bytes each, 65,536 unless configured) beside them. httprate keeps hashes instead\n")
-	p("of keys, for two windows.\n\n%s\n", f.memoryTable())
+	p("limiter live and just after it was dropped; and the longest single attempt while the table grew from nothing, those left out in which\n")
+	p("the system gave the processor to others, here and below. Our tables are allocated at once, with the pool of reservations in flight\n")
+	p("(32 bytes each, 65,536 unless configured) beside them. httprate keeps hashes instead of keys, for two windows.\n\n%s\n", f.memoryTable())
 
 	p("## Floods\n\n")
 	p("![Median time of an attempt from a new address at a full table](benchmarks-flood.svg)\n\n")

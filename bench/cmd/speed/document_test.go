@@ -20,7 +20,7 @@ func flat() *figures {
 	for _, p := range kinds["limiter"] {
 		f.decide[p.Name] = map[cell]speed{}
 		for _, c := range cells {
-			f.decide[p.Name][c] = speed{ns: 100}
+			f.decide[p.Name][c] = speed{100, 100, 0}
 		}
 		f.bytes[p.Name] = measure.Memory{BytesPerKey: 64, With: time.Millisecond, Without: time.Millisecond}
 		f.growth[p.Name] = time.Microsecond
@@ -28,7 +28,7 @@ func flat() *figures {
 	for _, p := range kinds["http"] {
 		f.http[p.Name] = map[cell]speed{}
 		for _, c := range httpCells {
-			f.http[p.Name][c] = speed{ns: 100}
+			f.http[p.Name][c] = speed{100, 100, 0}
 		}
 	}
 	for _, p := range kinds["bounded"] {
@@ -45,8 +45,8 @@ func flat() *figures {
 func TestDocument(t *testing.T) {
 	f := flat()
 	for _, c := range cells {
-		f.decide[flagship][c] = speed{ns: 40}
-		f.decide[peer.Floor.Name][c] = speed{ns: 30}
+		f.decide[flagship][c] = speed{40, 40, 0}
+		f.decide[peer.Floor.Name][c] = speed{30, 30, 0}
 	}
 	docs := f.documents()
 	text := docs["benchmarks.md"]
@@ -75,12 +75,12 @@ func TestDocument(t *testing.T) {
 // Each aim is missed by figures that are worse at one place, and then says why.
 func TestAims(t *testing.T) {
 	for i, worsen := range []func(*figures){
-		func(f *figures) { f.decide["go-limiter"][cell{4096, true, 2}] = speed{ns: 39} },
-		func(f *figures) { f.decide["throttled"][cell{million, true, 1}] = speed{ns: 79} },
-		func(f *figures) { f.decide[flagship][cell{4096, false, 1}] = speed{ns: 46} },
-		func(f *figures) { f.decide["window"][cell{1, false, 1}] = speed{ns: 40, allocs: 1} },
-		func(f *figures) { f.decide[flagship][cell{million, true, 2}] = speed{ns: 41} },
-		func(f *figures) { f.decide[flagship][cell{1, false, 2}] = speed{ns: 81} },
+		func(f *figures) { f.decide["go-limiter"][cell{4096, true, 2}] = speed{39, 39, 0} },
+		func(f *figures) { f.decide["throttled"][cell{million, true, 1}] = speed{79, 79, 0} },
+		func(f *figures) { f.decide[flagship][cell{4096, false, 1}] = speed{46, 46, 0} },
+		func(f *figures) { f.decide["window"][cell{1, false, 1}] = speed{40, 40, 1} },
+		func(f *figures) { f.decide[flagship][cell{million, true, 2}] = speed{41, 41, 0} },
+		func(f *figures) { f.decide[flagship][cell{1, false, 2}] = speed{81, 81, 0} },
 		func(f *figures) { f.bytes["throttle, settled"] = measure.Memory{BytesPerKey: 65} },
 		func(f *figures) {
 			f.bytes[flagship] = measure.Memory{With: 2 * time.Millisecond, Without: time.Millisecond}
@@ -93,8 +93,8 @@ func TestAims(t *testing.T) {
 	} {
 		f := flat()
 		for _, c := range cells {
-			f.decide[flagship][c] = speed{ns: 40}
-			f.decide[peer.Floor.Name][c] = speed{ns: 30}
+			f.decide[flagship][c] = speed{40, 40, 0}
+			f.decide[peer.Floor.Name][c] = speed{30, 30, 0}
 		}
 		worsen(f)
 		if a := f.aims()[i]; a.met || a.why == "" {

@@ -31,7 +31,9 @@ type cell struct {
 	procs int
 }
 
-type speed struct{ ns, allocs float64 }
+// A speed is in nanoseconds of the processor's time on one processor, so that other
+// work on the machine does not count, and on the wall on two, where waiting does.
+type speed struct{ ns, wall, allocs float64 }
 
 // A siege is a flood of a table of a size.
 type siege struct {
@@ -100,22 +102,21 @@ func (r *runner) speeds(kind string, cells []cell) (map[string]map[cell]speed, e
 	out := map[string]map[cell]speed{}
 	err := r.each(kind, func(all []*worker) error {
 		for _, c := range cells {
-			ns, allocs := map[string][]float64{}, map[string][]float64{}
+			took := map[string][]measure.Speed{}
 			for range r.rounds {
 				for _, w := range all {
 					a, err := w.ask(question{What: "speed", Keys: c.keys, Zipf: c.zipf, Procs: c.procs, For: r.turn})
 					if err != nil {
 						return err
 					}
-					ns[w.peer.Name] = append(ns[w.peer.Name], a.Ns)
-					allocs[w.peer.Name] = append(allocs[w.peer.Name], a.Allocs)
+					took[w.peer.Name] = append(took[w.peer.Name], a.Speed)
 				}
 			}
-			for name := range ns {
+			for name, all := range took {
 				if out[name] == nil {
 					out[name] = map[cell]speed{}
 				}
-				out[name][c] = speed{measure.Median(ns[name]), measure.Median(allocs[name])}
+				out[name][c] = median(all, c.procs)
 			}
 		}
 		return nil
@@ -123,11 +124,23 @@ func (r *runner) speeds(kind string, cells []cell) (map[string]map[cell]speed, e
 	return out, err
 }
 
+func median(all []measure.Speed, procs int) speed {
+	var cpu, wall, allocs []float64
+	for _, s := range all {
+		cpu, wall, allocs = append(cpu, s.CPU), append(wall, s.Ns), append(allocs, s.Allocs)
+	}
+	out := speed{measure.Median(cpu), measure.Median(wall), measure.Median(allocs)}
+	if procs > 1 {
+		out.ns = out.wall
+	}
+	return out
+}
+
 func (r *runner) memory(f *figures) error {
 	f.bytes, f.growth = map[string]measure.Memory{}, map[string]time.Duration{}
 	return r.alone("limiter", func(w *worker) error {
-		if w.peer.Name == peer.Floor.Name {
-			return nil
+		if w.peer.Name == peer.Floor.Name || w.peer.Name == peer.Ours[1].Name {
+			return nil // the second is the first, asked otherwise
 		}
 		a, err := w.ask(question{What: "bytes", Keys: million})
 		if err != nil {

@@ -40,7 +40,7 @@ func main() {
 }
 
 func run(out string, rounds int, short bool) error {
-	r := runner{rounds: rounds, turn: 120 * time.Millisecond, load: 2 * time.Second}
+	r := runner{rounds: rounds, turn: 100 * time.Millisecond, load: 2 * time.Second}
 	if short {
 		r.turn, r.load = 10*time.Millisecond, 300*time.Millisecond
 	}

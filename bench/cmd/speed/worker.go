@@ -34,10 +34,10 @@ type question struct {
 }
 
 type answer struct {
-	Ns, Allocs float64
-	Memory     measure.Memory
-	Growth     time.Duration
-	Times      measure.Times
+	Speed  measure.Speed
+	Memory measure.Memory
+	Growth time.Duration
+	Times  measure.Times
 }
 
 // kinds are the peers by the name of their kind, which a worker is started with.
@@ -108,14 +108,14 @@ func work(name string) error {
 			if benches[at] == nil {
 				benches[at] = measure.NewBench(p, q.Keys, q.Zipf)
 			}
-			a.Ns, a.Allocs = benches[at].Speed(q.Procs, q.For)
+			a.Speed = benches[at].Speed(q.Procs, q.For)
 		case "bytes":
 			a.Memory = measure.Bytes(p, q.Keys)
 		case "growth":
 			a.Growth = measure.Growth(p, q.Keys)
 		default:
 			if floods[q.Keys] == nil {
-				floods[q.Keys] = measure.NewFlood(p, q.Keys, 100_000)
+				floods[q.Keys] = measure.NewFlood(p, q.Keys, 50_000)
 			}
 			switch f := floods[q.Keys]; q.What {
 			case "known":

@@ -43,15 +43,20 @@ func fill(l peer.Limiter, keys int) {
 	}
 }
 
-// Speed decides for d on procs processors, as many workers at once, and returns
-// nanoseconds and allocations per decision of all.
-func (b *Bench) Speed(procs int, d time.Duration) (ns, allocs float64) {
+// A Speed is what decisions took and allocated, per decision of all workers.
+type Speed struct {
+	Ns     float64 // on the wall
+	CPU    float64 // nanoseconds that this process had a processor
+	Allocs float64
+}
+
+// Speed decides for d on procs processors, as many workers at once.
+func (b *Bench) Speed(procs int, d time.Duration) Speed {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 	b.run(procs, forTime(d/10)) // caches, and the collector at its pace
-	before, start := mallocs(), time.Now()
-	n := b.run(procs, forTime(d))
-	took := time.Since(start)
-	return float64(took) / float64(n), float64(mallocs()-before) / float64(n)
+	objects, used, start := mallocs(), processorTime(), time.Now()
+	n := float64(b.run(procs, forTime(d)))
+	return Speed{float64(time.Since(start)) / n, float64(processorTime()-used) / n, float64(mallocs()-objects) / n}
 }
 
 // Allocations returns how many there are in n decisions of each of procs workers.
@@ -160,23 +165,29 @@ func collect() time.Duration {
 }
 
 // Growth lets keys callers attempt once each at a new limiter, and returns how long the
-// longest attempt took.
+// longest attempt took. One during which the system gave the processor to others does
+// not count.
 func Growth(p peer.Peer, keys int) time.Duration {
 	l := p.New(peer.Config{Limit: 5, Window: time.Hour, Keys: keys})
 	l.Load(peer.Each(0, keys))
 	runtime.GC()
 	longest := time.Duration(0)
+	watch := watchThread()
+	defer watch.done()
 	last := time.Now()
 	for i := range keys {
 		l.Decide(0, i)
 		now := time.Now()
-		longest = max(longest, now.Sub(last))
+		if took := now.Sub(last); took > longest && !watch.lost(took) {
+			longest = took
+		}
 		last = now
 	}
 	return longest
 }
 
 // Times are how long single attempts took, with two readings of the clock in each.
+// Attempts during which the system gave the processor to others are left out.
 type Times struct{ Median, P9999, Longest time.Duration }
 
 // A Flood is a limiter whose table is full of live entries.
@@ -256,6 +267,8 @@ func (f *Flood) strangers(n int) peer.Trace {
 // times takes traces until there are enough attempts, calling before before each.
 func (f *Flood) times(next func() peer.Trace, before func()) Times {
 	var took []time.Duration
+	watch := watchThread()
+	defer watch.done()
 	for spent := time.Duration(0); len(took) < f.attempts && spent < floodTime; {
 		if before != nil {
 			before()
@@ -270,7 +283,9 @@ func (f *Flood) times(next func() peer.Trace, before func()) Times {
 		for i := range t {
 			f.limiter.Decide(0, i)
 			now := time.Now()
-			took = append(took, now.Sub(last))
+			if d := now.Sub(last); !watch.lost(d) {
+				took = append(took, d)
+			}
 			last = now
 			if i%16 == 15 && now.Sub(start) > floodTime {
 				break
