@@ -46,7 +46,7 @@ func run(out string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "test", "-count=1", "-tags=steppedclock", "-overlay="+overlay,
+	cmd := exec.Command("go", "test", "-count=1", "-timeout=30m", "-tags=steppedclock", "-overlay="+overlay,
 		"-run=^TestAttacks$", "./bench/internal/attack", "-write="+out)
 	cmd.Env = append(os.Environ(), "GOWORK="+work)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
