@@ -1,24 +1,25 @@
-# make test   everything that must hold before a change lands; installs what it needs
-# make fuzz   every fuzz target for FUZZTIME (default 1m) each
-# make bench  the benchmarks
-# make tidy   go.mod and go.sum of all modules
+# make test     everything that must hold before a change lands; installs what it needs
+# make fuzz     every fuzz target for FUZZTIME (default 1m) each
+# make bench    what decisions cost, beside other limiters: docs/benchmarks.md
+# make attacks  what gets through, beside other limiters: docs/attacks.md
+# make tidy     go.mod and go.sum of all modules
 
 # Nested modules require the core by version and carry no replace. They are tidied
 # through a copy of their go.mod that has one.
-NESTED = cmd/doorward
+NESTED = bench cmd/doorward
 MODULES = . $(NESTED)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 1m
 
-# Programs that nobody here wrote and that the tests talk to.
-DEBIAN = curl hydra iproute2 nginx-light nodejs php-cli
+# Programs that nobody here wrote and that the tests, and bench, talk to.
+DEBIAN = curl hydra iproute2 nginx-light nodejs php-cli wrk
 
-.PHONY: test tools lint race fuzz bench tidy
+.PHONY: test tools lint race fuzz bench attacks tidy
 
 test: tools lint race
 
 tools:
-	@set -e; missing=; for p in curl hydra ip nginx node php; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	@set -e; missing=; for p in curl hydra ip nginx node php wrk; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		$$sudo apt-get update -qq; \
@@ -30,10 +31,13 @@ lint:
 	go vet work
 	@set -e; for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && go run $(STATICCHECK) ./...); done
 
-# Nothing in budget is shared, and its searches are long.
+# Not under the race detector: budget, where nothing is shared and searches are long, and
+# bench, whose tests are the short form of bench and attacks: they fail when an attack
+# gets further, something allocates or a key grows, never on time.
 race:
-	go test -race $$(go list work | grep -v '/budget$$')
+	go test -race $$(go list work | grep -v '/budget$$\|/bench/')
 	go test ./budget
+	go test -tags mutants ./bench/...
 
 # go test runs one target of one package at a time.
 fuzz:
@@ -43,8 +47,11 @@ fuzz:
 		done; \
 	done); done
 
-bench:
-	go test -run '^$$' -bench . ./...
+bench: tools
+	go run ./bench/cmd/speed
+
+attacks:
+	go run ./bench/cmd/attacks
 
 tidy:
 	go mod tidy
