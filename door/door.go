@@ -13,10 +13,10 @@
 // covered, since some server reads /login. It knows what servers do to a path, not
 // what one framework adds: a route that also answers to /login.json, below a mount
 // point, or to a name in another Unicode normal form needs patterns of its own. It
-// looks at no body, no query and no header but Host and Authorization: a request
-// that reaches POST /login as GET /login with a method override is the caller's to
-// recognize. And a route with a host in it holds only as far as the application
-// refuses hosts that it does not know.
+// looks at no body, no query and no header but Host and Authorization: that a request
+// for GET /login is to be taken for POST /login, because a header or a parameter says
+// so, is for the caller to find out and to tell by Request.Methods. And a route with a
+// host in it holds only as far as the application refuses hosts that it does not know.
 //
 // Do not use it to route requests or to authorize them: it covers too much rather
 // than too little, which is right only for counting.
@@ -25,6 +25,7 @@ package door
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -77,6 +78,11 @@ func New(c Config) (*Door, error) {
 // Request is what Match judges, as it came over the wire.
 type Request struct {
 	Method string
+	// Methods are others that the application may take for the method, because a
+	// header or a parameter that overrides it names them.
+	Methods []string
+	// AnyMethod judges the request as if it had the method of every route.
+	AnyMethod bool
 	// Host is the value of the Host header or the :authority. Letter case, a port
 	// and trailing dots do not count. A host in the target counts as well.
 	Host string
@@ -128,7 +134,7 @@ func (d *Door) Match(r Request) Match {
 	}
 	path, authority := splitTarget(r.Target)
 	i := 0
-	for i < len(d.routes) && !d.routes[i].admits(r.Method, r.Host, authority) {
+	for i < len(d.routes) && !d.routes[i].admits(&r, authority) {
 		i++
 	}
 	switch {
@@ -137,11 +143,11 @@ func (d *Door) Match(r Request) Match {
 	case len(path) > MaxPath:
 		return Bad
 	case !plain(path):
-		return d.matchAny(r.Method, r.Host, authority, path)
+		return d.matchAny(&r, authority, path)
 	}
 	for ; i < len(d.routes); i++ {
 		t := &d.routes[i]
-		if t.path.matchPlain(path, d.ignoreCase) && t.admits(r.Method, r.Host, authority) {
+		if t.path.matchPlain(path, d.ignoreCase) && t.admits(&r, authority) {
 			return Covered
 		}
 	}
@@ -149,7 +155,7 @@ func (d *Door) Match(r Request) Match {
 }
 
 // matchAny tries every reading of path.
-func (d *Door) matchAny(method, host, authority, path string) Match {
+func (d *Door) matchAny(r *Request, authority, path string) Match {
 	var smallSyms [256]sym
 	var smallWords [256]uint64
 	words := smallWords[:]
@@ -161,7 +167,7 @@ func (d *Door) matchAny(method, host, authority, path string) Match {
 	for level := 0; ; level++ {
 		for i := 0; i < len(d.routes) && !matched; i++ {
 			t := &d.routes[i]
-			matched = t.admits(method, host, authority) && t.path.reads(v.syms, words)
+			matched = t.admits(r, authority) && t.path.reads(v.syms, words)
 		}
 		if level == 2 || !v.decode(level == 0) {
 			break
@@ -248,11 +254,12 @@ func isAlnum(b byte) bool {
 	return '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z'
 }
 
-// admits reports whether method and one of the two hosts are those of the route.
-// RFC 9112 lets the host in the target win, but not every application does.
-func (t *route) admits(method, host, authority string) bool {
-	return t.admitsMethod(method) && (t.host == "" || strings.EqualFold(bareHost(host), t.host) ||
-		authority != "" && strings.EqualFold(bareHost(authority), t.host))
+// admits reports whether one of the methods and one of the two hosts are those of the
+// route. RFC 9112 lets the host in the target win, but not every application does.
+func (t *route) admits(r *Request, authority string) bool {
+	return (r.AnyMethod || t.admitsMethod(r.Method) || slices.ContainsFunc(r.Methods, t.admitsMethod)) &&
+		(t.host == "" || strings.EqualFold(bareHost(r.Host), t.host) ||
+			authority != "" && strings.EqualFold(bareHost(authority), t.host))
 }
 
 func (t *route) admitsMethod(method string) bool {

@@ -281,3 +281,30 @@ func TestMatchString(t *testing.T) {
 		}
 	}
 }
+
+// TestMethods: a request that may be taken for another method is judged by all of them.
+func TestMethods(t *testing.T) {
+	for _, row := range []struct {
+		route, method, target string
+		methods               []string
+		any                   bool
+		want                  Match
+	}{
+		{"POST /login", "GET", "/login", nil, false, None},
+		{"POST /login", "GET", "/login", []string{"POST"}, false, Covered},
+		{"POST /login", "GET", "/login", []string{"put", "post"}, false, Covered},
+		{"POST /login", "GET", "/login%00", []string{"POST"}, false, Bad},
+		{"POST /login", "GET", "/help", []string{"POST"}, true, None},
+		{"POST /login", "POST", "/login", []string{"GET"}, false, Covered},
+		{"GET /login", "POST", "/login", []string{"HEAD"}, false, Covered},
+		{"PUT /login", "POST", "/login", nil, true, Covered},
+		{"PUT /login", "POST", "/x/../%6Cogin", nil, true, Covered},
+		{"POST a.example/login", "GET", "/login", []string{"POST"}, true, None},
+	} {
+		d := mustNew(t, post(row.route))
+		r := Request{Method: row.method, Methods: row.methods, AnyMethod: row.any, Host: "example.com", Target: row.target}
+		if got := d.Match(r); got != row.want {
+			t.Errorf("%s: %+v: got %v, want %v", row.route, r, got, row.want)
+		}
+	}
+}
