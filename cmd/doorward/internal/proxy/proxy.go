@@ -120,7 +120,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.addr, v.how = p.resolve(r)
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 
-	d, match := p.find(r)
+	d, match, ok := p.judge(w, r)
+	if !ok {
+		return
+	}
 	switch match {
 	case door.None:
 		p.pass.ServeHTTP(wordless{w}, r)
@@ -147,11 +150,10 @@ func (p *Proxy) resolve(r *http.Request) (netip.Addr, clientip.How) {
 	return p.config.Clients.Resolve(peer, r.Header[p.config.Clients.Header()])
 }
 
-// find returns the door that r is at. A contorted target may be at two doors whose
+// find returns the door that q is at. A contorted target may be at two doors whose
 // routes have nothing in common: that is Bad, since its caller would choose which of
 // them is charged.
-func (p *Proxy) find(r *http.Request) (*guarded, door.Match) {
-	q := door.Request{Method: r.Method, Host: r.Host, Target: r.RequestURI, Authorization: r.Header["Authorization"]}
+func (p *Proxy) find(q door.Request) (*guarded, door.Match) {
 	var first *guarded
 	for i := range p.doors {
 		d := &p.doors[i]
