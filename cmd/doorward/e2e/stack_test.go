@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -42,6 +41,7 @@ type stack struct {
 	log   string
 	guard *guard.Guard
 	next  atomic.Uint32
+	lines []string // that the log should have by now
 }
 
 // budget is how many attempts each caller has: more than a test makes.
@@ -244,7 +244,13 @@ func (s *stack) send(text string) string {
 type relay struct {
 	addr string
 	mu   sync.Mutex
-	sent [][]byte // a connection each
+	all  []*sent
+}
+
+// sent is what doorward has sent on one connection.
+type sent struct {
+	bytes []byte
+	done  bool // there is no more of it
 }
 
 func newRelay(t *testing.T, to string) *relay {
@@ -276,9 +282,9 @@ func (r *relay) serve(in *net.TCPConn, to string) {
 	}
 	out := c.(*net.TCPConn)
 	defer out.Close()
+	this := &sent{}
 	r.mu.Lock()
-	n := len(r.sent)
-	r.sent = append(r.sent, nil)
+	r.all = append(r.all, this)
 	r.mu.Unlock()
 	back := make(chan struct{})
 	go func() {
@@ -290,12 +296,11 @@ func (r *relay) serve(in *net.TCPConn, to string) {
 	for {
 		k, err := in.Read(b)
 		r.mu.Lock()
-		r.sent[n] = append(r.sent[n], b[:k]...)
+		this.bytes = append(this.bytes, b[:k]...)
+		this.done = err != nil
 		r.mu.Unlock()
 		if k > 0 {
-			if _, err := out.Write(b[:k]); err != nil {
-				break
-			}
+			out.Write(b[:k]) // it may have closed, having answered
 		}
 		if err != nil {
 			break
@@ -310,21 +315,10 @@ func (r *relay) serve(in *net.TCPConn, to string) {
 func (r *relay) bytes() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, b := range r.sent {
-		n += len(b)
+	for _, c := range r.all {
+		n += len(c.bytes)
 	}
 	return n
-}
-
-// take returns what has reached the application since the last call, joined.
-func (r *relay) take() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := bytes.Join(r.sent, nil)
-	for i := range r.sent {
-		r.sent[i] = nil
-	}
-	return all
 }
 
 // document compares text with a document, or writes it if UPDATE_DOCS is set.

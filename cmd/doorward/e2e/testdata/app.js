@@ -58,7 +58,7 @@ const server = http.createServer((req, res) => {
   });
 });
 server.on('clientError', (err, socket) => {
-  if (err.code !== 'ECONNRESET') write('BAD ' + err.code);
+  if (!['ECONNRESET', 'HPE_INVALID_EOF_STATE'].includes(err.code)) write('BAD ' + err.code);
   socket.destroy();
 });
 server.keepAliveTimeout = 60000;

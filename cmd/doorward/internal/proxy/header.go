@@ -19,11 +19,13 @@ func clean(h http.Header, named string, believed bool) {
 	}
 }
 
-// speaks reports whether a header called name says who a request is from, or is ours.
+// speaks reports whether a header called name says who a request is from, what it is,
+// or is ours.
 func speaks(name string) bool {
 	return forwarding(name) || isPrefixed(name, "x-forwarded-") || sameName(name, "x-forwarded") ||
 		sameName(name, "x-original-url") || sameName(name, "x-rewrite-url") || // name another target than was judged
-		isPrefixed(name, "doorward-") || sameName(name, "doorward")
+		isPrefixed(name, "doorward-") || sameName(name, "doorward") ||
+		sameName(name, "content-length") || sameName(name, "transfer-encoding") // net/http writes those that count
 }
 
 // forwarding reports whether a header called name lists the hops of a request.

@@ -119,6 +119,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.target = u
 	v.addr, v.how = p.resolve(r)
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	// Trailers are not passed on: an application that reads them as headers would
+	// take them for ours. Without them a guess in memory goes with its length, as
+	// applications that know no chunks need it.
+	r.Trailer = nil
 
 	d, match, ok := p.judge(w, r)
 	if !ok {

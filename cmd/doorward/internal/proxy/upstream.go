@@ -36,9 +36,6 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	v := visitOf(r.In.Context())
 	r.Out.URL = v.target
 	r.Out.Host = r.In.Host
-	// Trailers are not passed on: an application that reads them as headers would
-	// take them for ours.
-	r.Out.Trailer = nil
 	if v.door != "" {
 		r.Out.Header.Del("Expect") // the body is here already
 	}
