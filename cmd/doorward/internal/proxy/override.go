@@ -96,6 +96,20 @@ func bodyMethods(h http.Header, body []byte) (methods []string, ok bool) {
 	return methods, len(methods) <= maxMethods
 }
 
+// isFile reports whether a body of this type has no fields that anyone reads: uploads
+// may be long.
+func isFile(kinds []string) bool {
+	if len(kinds) != 1 {
+		return false
+	}
+	main, _, _ := strings.Cut(strings.ToLower(kinds[0]), "/")
+	switch main {
+	case "image", "audio", "video", "font":
+		return true
+	}
+	return strings.EqualFold(kinds[0], "application/octet-stream")
+}
+
 // likeASCII reports whether charset writes English letters as ASCII does.
 func likeASCII(charset string) bool {
 	for _, s := range []string{"utf-8", "utf8", "us-ascii", "iso-8859-", "windows-125"} {
@@ -171,6 +185,9 @@ func (p *Proxy) judge(w http.ResponseWriter, r *http.Request) (*guarded, door.Ma
 		}
 		p.answer(w, r, status)
 		return nil, door.Bad, false
+	}
+	if !whole && isFile(r.Header["Content-Type"]) {
+		return d, m, true
 	}
 	methods, ok := bodyMethods(r.Header, body)
 	if !whole || !ok {

@@ -119,6 +119,22 @@ func TestOverrideInLongBody(t *testing.T) {
 	if a.conns.Load() != 0 {
 		t.Error("it reached the application")
 	}
+	// Nobody looks for fields in a file. A short one is searched all the same.
+	for _, row := range []struct {
+		kind, body string
+		passed     bool
+	}{
+		{"image/png", body, true}, {"application/octet-stream", body, true}, {"image/png\r\nContent-Type: text/plain", body, false},
+		{"application/json", body, false}, {"image/png", "_method=PUT", false},
+	} {
+		s := serve(t, handle(t, reader), func(c *Config) {
+			c.Doors[0].Match = mustDoor(t, door.Config{Routes: []string{"PUT /login"}})
+		})
+		res, _ := s.raw("POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: " + row.kind + "\r\nContent-Length: " + strconv.Itoa(len(row.body)) + "\r\n\r\n" + row.body)
+		if passed := res.StatusCode == 200 && s.remaining("127.0.0.1") == 5; passed != row.passed {
+			t.Errorf("%q of %d bytes: status %d, %d attempts left", row.kind, len(row.body), res.StatusCode, s.remaining("127.0.0.1"))
+		}
+	}
 }
 
 // What was searched reaches the application as it was sent.

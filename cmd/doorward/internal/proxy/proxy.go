@@ -5,8 +5,9 @@
 // its target; that a request at a door reaches the application at most once, and
 // that its outcome is settled whatever becomes of it; that a request at a door whose
 // subject the application might read otherwise does not reach it; that no header of a
-// caller's speaks for the proxy. Outside doors bodies are streamed, of any size and for any
-// time.
+// caller's speaks for the proxy; that a request is at a door by whatever method a header, a
+// parameter or a field makes of it. Outside doors bodies are streamed, of any size and for
+// any time, but for those that such a field is looked for in.
 //
 // It gives up connection reuse at doors: a kept connection may be closed by the
 // application just when a request is sent, and then nobody knows whether it was
