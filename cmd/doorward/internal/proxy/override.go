@@ -83,14 +83,18 @@ func bodyMethods(h http.Header, body []byte) (methods []string, ok bool) {
 		}
 	}
 	text := strings.ToLower(unescape(strings.ReplaceAll(string(body), `\`, "")))
-	if strings.Contains(text, "content-transfer-encoding") {
-		return nil, false
-	}
-	for part := range strings.SplitSeq(text, "&") {
-		for part := range strings.SplitSeq(part, "\n--") { // in a multipart form
-			if _, rest, found := strings.Cut(part, "method"); found {
-				methods = appendWords(methods, rest)
+	end := "&" // of a field
+	if strings.Contains(text, "\n--") || strings.HasPrefix(text, "--") {
+		end = "\n--" // it may be a multipart form, in which names may be written otherwise
+		for _, sign := range []string{"content-transfer-encoding", "name*", "=?"} {
+			if strings.Contains(text, sign) {
+				return nil, false
 			}
+		}
+	}
+	for part := range strings.SplitSeq(text, end) {
+		if _, rest, found := strings.Cut(part, "method"); found {
+			methods = appendWords(methods, rest)
 		}
 	}
 	return methods, len(methods) <= maxMethods

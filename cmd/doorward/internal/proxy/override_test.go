@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
+	"mime/multipart"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +24,7 @@ func TestOverrides(t *testing.T) {
 	const login, password, none, bad = "login", "password", "", "bad"
 	const form, json = "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json"
 	const parts = "Content-Type: multipart/form-data; boundary=b"
-	multipart := func(s string) string { return "--b\r\nContent-Disposition: form-data; " + s + "\r\n--b--\r\n" }
+	inParts := func(s string) string { return "--b\r\nContent-Disposition: form-data; " + s + "\r\n--b--\r\n" }
 	for _, row := range []struct {
 		line, header, body string
 		at                 string
@@ -60,11 +64,14 @@ func TestOverrides(t *testing.T) {
 		{"POST /password", json, `{"_method": "PUT"}`, password},
 		{"POST /password", json, `{"\u005fmethod": "PUT"}`, password},
 		{"POST /password", json, `{"a": "PUT"}`, none},
-		{"POST /password", parts, multipart("name=\"_method\"\r\n\r\nPUT"), password},
-		{"POST /password", parts, multipart("name=\"_method\"\r\nContent-Type: text/plain, x\r\n\r\nPUT"), password},
-		{"POST /password", parts, multipart("name=\"_met\\hod\"\r\n\r\nPUT"), password},
-		{"POST /password", parts, multipart("name=\"_method\"\r\n\r\nGET\r\n--b\r\nContent-Disposition: form-data; name=a\r\n\r\nPUT"), none},
-		{"POST /password", parts, multipart("name=\"a\"\r\nContent-Transfer-Encoding: base64\r\n\r\nX"), password},
+		{"POST /password", parts, inParts("name=\"_method\"\r\n\r\nPUT"), password},
+		{"POST /password", parts, inParts("name=\"_method\"\r\nContent-Type: text/plain, x\r\n\r\nPUT"), password},
+		{"POST /password", parts, inParts("name=\"_met\\hod\"\r\n\r\nPUT"), password},
+		{"POST /password", parts, inParts("name=\"_method\"\r\n\r\nGET\r\n--b\r\nContent-Disposition: form-data; name=a\r\n\r\nPUT"), none},
+		{"POST /password", parts, inParts("name=\"a\"\r\nContent-Transfer-Encoding: base64\r\n\r\nX"), password},
+		{"POST /password", parts, inParts("name=\"_method\"\r\nX-A: a&b\r\n\r\nPUT"), password},
+		{"POST /password", parts, inParts("name*0=_me; name*1=thod\r\n\r\nPUT"), password},
+		{"POST /password", parts, inParts("name=\"=?utf-8?B?X21ldGhvZA==?=\"\r\n\r\nPUT"), password},
 		{"POST /password", "Content-Type: text/plain; charset=utf-7", "a", password},
 		{"POST /password", "Content-Type: text/plain; charset=\"UTF-8\"", "a", none},
 		{"POST /password", "Content-Encoding: gzip", "a", password},
@@ -175,6 +182,48 @@ func TestOverrideTwoDoors(t *testing.T) {
 func rawPost(s *site, body string) *http.Response {
 	res, _ := s.raw(request("POST", "/login", body))
 	return res
+}
+
+// FuzzBodyMethods: whenever a parser of forms or of JSON finds PUT in the field _method,
+// so does the search, or it cannot tell.
+func FuzzBodyMethods(f *testing.F) {
+	for _, s := range []string{
+		"_method=PUT", "a=b&%5Fmethod=%50UT&c", "_method=%zz&_method=PUT", `{"_method":"PUT"}`, `{"a":1,"\u005fmethod" : "PUT"}`, `{"_method":["PUT"]}`,
+		"--b\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nPUT\r\n--b--\r\n",
+		"--b\r\nContent-Disposition: form-data; name=\"_method\"\r\nX: a&b\r\n\r\nPUT\r\n--b--\r\n",
+		"--b\nContent-Disposition: form-data; name=_method\n\nPUT\n--b--",
+		"--b\r\nContent-Disposition: form-data; name*0=_me; name*1=thod\r\n\r\nPUT\r\n--b--\r\n",
+		"--b\r\nContent-Disposition: form-data; name*=utf-8''%5Fmethod\r\nX: a&b\r\n\r\nPUT\r\n--b--\r\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		methods, ok := bodyMethods(nil, body)
+		if !ok || slices.Contains(methods, "put") {
+			return
+		}
+		values, _ := url.ParseQuery(string(body))
+		if slices.Contains(values["_method"], "PUT") {
+			t.Errorf("a form says PUT in %q", body)
+		}
+		var object struct {
+			Method any `json:"_method"`
+		}
+		if json.Unmarshal(body, &object) == nil && object.Method == "PUT" {
+			t.Errorf("an object says PUT in %q", body)
+		}
+		r := multipart.NewReader(bytes.NewReader(body), "b")
+		for {
+			part, err := r.NextPart()
+			if err != nil {
+				break
+			}
+			value, _ := io.ReadAll(part)
+			if part.FormName() == "_method" && string(value) == "PUT" {
+				t.Errorf("a part says PUT in %q", body)
+			}
+		}
+	})
 }
 
 // The search is bounded by what it is given.
