@@ -126,14 +126,6 @@ var servedHeader = regexp.MustCompile(`(?i)\r\nx-served: (login|password)\r\n`)
 // TestDoors sends every spelling through doorward to applications of many kinds.
 // Whenever one of them would have let the caller try a password, the door was charged.
 func TestDoors(t *testing.T) {
-	if n := func() (n int) {
-		for _, g := range spellings {
-			n += len(g.rows)
-		}
-		return
-	}(); n < 200 {
-		t.Errorf("%d spellings", n)
-	}
 	all := stacks()
 	cells := make([][]string, len(all)) // by application, in order
 	served := make([]int, len(all))
@@ -161,9 +153,12 @@ func TestDoors(t *testing.T) {
 		return
 	}
 	for i, s := range all { // a table in which nothing is served says nothing
-		if least := 3; served[i] < least {
-			t.Errorf("%s served %d logins, want %d or more", s.name, served[i], least)
+		if served[i] < 20 {
+			t.Errorf("%s served %d logins, want 20 or more", s.name, served[i])
 		}
+	}
+	if n := len(cells[0]); n < 200 {
+		t.Errorf("%d spellings, want 200 or more", n)
 	}
 	document(t, "doors.md", doorsDocument(all, cells, served))
 }
@@ -194,7 +189,7 @@ func (s *stack) try(t *testing.T, row spelling) (cell string, served bool) {
 		t.Errorf("%s was answered %q", row.title(), answer)
 		return "", false
 	}
-	if status := answer[9:12]; status[0] != '4' && status != "505" {
+	if status := answer[9:12]; status[0] != '4' {
 		t.Errorf("%s did not reach the application and was answered %s", row.title(), status)
 	}
 	return "refused " + answer[9:12], false

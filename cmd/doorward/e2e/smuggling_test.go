@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// guess is the request that all of these try to get past the door, or to the
+// hiddenGuess is the request that all of these try to get past the door, or to the
 // application by another way than the door. It is the last one on its connection.
 const hiddenGuess = "POST /login HTTP/1.1\r\nHost: app.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-// to returns a request line and a header without its end.
+// to returns a request line and header lines, without the empty one at the end.
 func to(line string, header ...string) string {
 	return line + "\r\nHost: app.example\r\n" + strings.Join(append(header, ""), "\r\n")
 }

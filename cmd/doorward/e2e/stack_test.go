@@ -26,13 +26,10 @@ import (
 
 // A stack is an application that somebody may have, and doorward in front of it.
 type stack struct {
-	name  string
-	about string
-	// what its operator writes
-	routes     []string
-	ignoreCase bool
-	// start runs the application, which logs the requests that it sees, if a
-	// program is all there is to do.
+	name, about string
+	routes      []string // what its operator writes
+	ignoreCase  bool
+	// start runs the application, which logs the requests that it sees.
 	start func(t *testing.T, log string) (addr string)
 
 	t     *testing.T
@@ -84,9 +81,8 @@ func nginxServer(server string) func(*testing.T, string) string {
 			user = "user root;" // else its workers cannot read the folder of the test
 		}
 		addrs := map[string]string{"location": freePort(t), "loose": freePort(t), "files": freePort(t)}
-		conf := strings.NewReplacer("DIR", dir, "USER", user, dir, dir, filepath.Join(dir, server+".log"), log,
+		conf := strings.NewReplacer("DIR/"+server+".log", log, "DIR", dir, "USER", user,
 			"LOCATION", addrs["location"], "LOOSE", addrs["loose"], "FILES", addrs["files"]).Replace(string(text))
-		conf = strings.ReplaceAll(conf, filepath.Join(dir, server+".log"), log)
 		file := filepath.Join(dir, "nginx.conf")
 		if err := os.MkdirAll(filepath.Join(dir, "www"), 0o755); err != nil {
 			t.Fatal(err)
@@ -181,10 +177,7 @@ func (s *stack) up(t *testing.T) {
 
 // caller returns an address that has made no attempts. Connections come from it until the
 // next call.
-func (s *stack) caller() netip.Addr {
-	n := s.next.Add(1)
-	return addressOf(n)
-}
+func (s *stack) caller() netip.Addr { return addressOf(s.next.Add(1)) }
 
 func addressOf(n uint32) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2 + byte(n>>8), byte(n)}) }
 
