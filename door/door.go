@@ -200,12 +200,14 @@ func splitTarget(target string) (path, authority string) {
 	if !strings.HasPrefix(path, "//") {
 		return path, ""
 	}
-	path = path[2:]
-	end := strings.IndexAny(path, `/\#`)
-	if end < 0 {
-		end = len(path)
+	end := strings.IndexAny(path[2:], `/\#`)
+	switch {
+	case end < 0:
+		return "", path[2:]
+	case end == 0:
+		return path, "" // some look for a host behind more slashes
 	}
-	return path[end:], path[:end]
+	return path[2+end:], path[2 : 2+end]
 }
 
 // plain reports whether path has one reading only, apart from a trailing slash and

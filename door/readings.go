@@ -115,15 +115,24 @@ func (p *path) reads(syms []sym, scratch []uint64) bool {
 
 // authority returns where the path may start if //host/path is read as a URL
 // without a scheme: first to last, both included, and whether the path may be
-// missing. There is no such reading if first is beyond the end of syms.
+// missing. There is no such reading if first is beyond the end of syms. What may be
+// left out may be so between the slashes, or be the host.
 func authority(syms []sym) (first, last int, alone bool) {
-	for first < len(syms) && syms[first].f&(parts|maybe) != 0 {
-		first++
+	slashes, blanks := 0, 0
+	for ; last < len(syms) && syms[last].f&(parts|maybe|blank) != 0; last++ {
+		switch {
+		case syms[last].f&(parts|maybe) != 0:
+			if slashes++; slashes == 2 {
+				first = last + 1
+			}
+		case slashes >= 2:
+			blanks++
+		}
 	}
-	if first < 2 || first == len(syms) {
+	if slashes < 2 || last == len(syms) && blanks == 0 {
 		return len(syms), len(syms), false
 	}
-	for last = first; last < len(syms); last++ {
+	for ; last < len(syms); last++ {
 		if syms[last].f&parts != 0 {
 			return first, last, false
 		}
