@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -28,6 +29,8 @@ type Config struct {
 	// their peer address. Until then, doors are closed to loopback callers that were
 	// forwarded: they are a proxy, and all its callers would be one.
 	ClientsConfigured bool
+	// Proxies reports whether many callers may come from an address. Nil: from none.
+	Proxies func(netip.Addr) bool
 	// Log takes one line per refusal and per fault, within bounds. Nil takes none.
 	Log      *slog.Logger
 	Timeouts Timeouts
@@ -56,6 +59,9 @@ type Door struct {
 	DeviceCookie string
 	// MaxBody is how long a request body may be; 0 is Limits.BodyBytes.
 	MaxBody int64
+	// MaxInFlight is how many requests may be at the door at one time; 0 is
+	// Limits.InFlight. One network has a quarter of them.
+	MaxInFlight int
 }
 
 // Timeouts bound what a connection may wait for. 0 takes the default. Only
@@ -68,6 +74,7 @@ type Timeouts struct {
 	// It must be shorter than the lease of every guard, since what comes later is not
 	// heard: by default it is 50 s, or less if a lease is short.
 	Response time.Duration
+	Write    time.Duration // for a client to take a piece of an answer, at doors: 30 s
 	Idle     time.Duration // between requests on a connection: 1 min
 	Shutdown time.Duration // for requests in flight when the proxy stops: 30 s
 }
@@ -76,6 +83,11 @@ type Timeouts struct {
 type Limits struct {
 	HeaderBytes int   // of a request's line and header: 32 KiB
 	BodyBytes   int64 // of a request's body, at doors: 64 KiB
+	Connections int   // of clients, at one time: 10,000
+	// PerNetwork is how many connections one network may have: 256. Those of Proxies and
+	// of loopback addresses are not counted.
+	PerNetwork int
+	InFlight   int // requests at a door at one time: 1,000
 }
 
 const (
@@ -125,6 +137,7 @@ func (c Config) complete() (Config, error) {
 		{"ReadHeader", &c.Timeouts.ReadHeader, 10 * time.Second},
 		{"Body", &c.Timeouts.Body, 10 * time.Second},
 		{"Response", &c.Timeouts.Response, 0},
+		{"Write", &c.Timeouts.Write, 30 * time.Second},
 		{"Idle", &c.Timeouts.Idle, time.Minute},
 		{"Shutdown", &c.Timeouts.Shutdown, 30 * time.Second},
 	} {
@@ -145,6 +158,22 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("proxy: Limits.HeaderBytes must be positive, got %d", l.HeaderBytes)
 	case l.BodyBytes < 0:
 		return c, fmt.Errorf("proxy: Limits.BodyBytes must be positive, got %d", l.BodyBytes)
+	}
+	for _, n := range []struct {
+		field string
+		value *int
+		zero  int
+	}{
+		{"Connections", &c.Limits.Connections, 10_000},
+		{"PerNetwork", &c.Limits.PerNetwork, 256},
+		{"InFlight", &c.Limits.InFlight, 1_000},
+	} {
+		switch {
+		case *n.value < 0:
+			return c, fmt.Errorf("proxy: Limits.%s must be positive, got %d", n.field, *n.value)
+		case *n.value == 0:
+			*n.value = n.zero
+		}
 	}
 	if c.Limits.HeaderBytes == 0 {
 		c.Limits.HeaderBytes = 32 << 10
@@ -171,6 +200,8 @@ func (c Config) checkDoors() error {
 			return fmt.Errorf("proxy: Doors[%d].Outcome must be set", i)
 		case d.MaxBody < 0:
 			return fmt.Errorf("proxy: Doors[%d].MaxBody must be positive, got %d", i, d.MaxBody)
+		case d.MaxInFlight < 0:
+			return fmt.Errorf("proxy: Doors[%d].MaxInFlight must be positive, got %d", i, d.MaxInFlight)
 		}
 		names[d.Name] = true
 		for _, o := range c.Doors[:i] {

@@ -24,6 +24,9 @@ type lines struct {
 	closed   *logs.Kind
 	ignored  *logs.Kind
 	local    *logs.Kind
+	unlet    *logs.Kind
+	slow     *logs.Kind
+	full     *logs.Kind
 
 	hidden map[string]bool // doors whose paths name subjects; "" is no door
 }
@@ -45,12 +48,15 @@ func newLines(log *slog.Logger, doors []Door) lines {
 		server:   logs.NewKind(log, slog.LevelWarn, "server"),
 		closed:   logs.NewKind(log, slog.LevelError, "doors are closed to a local proxy: say how callers are named"),
 		local:    logs.NewKind(log, slog.LevelWarn, "a caller on this machine is locked out: if it is a proxy, so are all callers behind it"),
+		unlet:    logs.NewKind(log, slog.LevelWarn, "connection refused"),
+		slow:     logs.NewKind(log, slog.LevelInfo, "client too slow"),
+		full:     logs.NewKind(log, slog.LevelWarn, "door is full"),
 		ignored:  logs.NewKind(log, slog.LevelWarn, "forwarded addresses are ignored: all callers behind this peer are one"),
 	}
 }
 
 func (l *lines) all() []*logs.Kind {
-	return []*logs.Kind{l.refused, l.bad, l.settled, l.upstream, l.outcome, l.server, l.closed, l.ignored, l.local}
+	return []*logs.Kind{l.refused, l.bad, l.settled, l.upstream, l.outcome, l.server, l.closed, l.ignored, l.local, l.unlet, l.slow, l.full}
 }
 
 // flush writes what was suppressed and has not been reported.

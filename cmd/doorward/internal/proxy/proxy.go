@@ -15,7 +15,7 @@
 // no path and no URL, and hosts in other scripts than ASCII. It passes on no request
 // trailers, and no change of protocol but to WebSocket.
 //
-// It speaks HTTP/1.1 on both sides. A Go application needs no proxy: package
+// It speaks HTTP/1 on both sides, and HTTP/2 to clients over TLS. A Go application needs no proxy: package
 // httpguard does the same in its own process.
 package proxy
 
@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/count"
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
@@ -46,12 +47,14 @@ type Proxy struct {
 	pass    *httputil.ReverseProxy // outside doors
 	lines   lines
 	ignored ignored
+	conns   *count.Count
 }
 
 // guarded is a Door and the handler that guards it.
 type guarded struct {
 	*Door
-	handler http.Handler
+	handler  http.Handler
+	inFlight *count.Count
 }
 
 // A visit is what is known of one request before it is passed on.
@@ -76,7 +79,7 @@ func New(c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{config: c, lines: newLines(c.Log, c.Doors)}
+	p := &Proxy{config: c, lines: newLines(c.Log, c.Doors), conns: count.New(c.Limits.Connections, c.Limits.PerNetwork)}
 	p.pass = p.reverse(passTransport(c))
 	attempts := p.reverse(attemptTransport(c))
 	for i := range c.Doors {
@@ -104,7 +107,11 @@ func New(c Config) (*Proxy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("proxy: door %q: %w", d.Name, err)
 		}
-		p.doors = append(p.doors, guarded{Door: d, handler: gate.Handler(attempts)})
+		inFlight := d.MaxInFlight
+		if inFlight == 0 {
+			inFlight = c.Limits.InFlight
+		}
+		p.doors = append(p.doors, guarded{Door: d, handler: gate.Handler(attempts), inFlight: newInFlight(inFlight)})
 	}
 	return p, nil
 }
@@ -113,7 +120,7 @@ func New(c Config) (*Proxy, error) {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &visit{w: w}
 	u, ok := target(p.config.Upstream, r.Method, r.RequestURI)
-	if !ok || !saneHost(r.Host) || r.Method == http.MethodConnect {
+	if !ok || !saneHost(r.Host) || !sound2(r) || r.Method == http.MethodConnect {
 		p.bad(w, r, "")
 		return
 	}
@@ -142,7 +149,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.answer(w, r, http.StatusServiceUnavailable)
 			return
 		}
-		d.handler.ServeHTTP(w, r)
+		p.enter(w, r, d, v)
 	}
 }
 

@@ -19,6 +19,11 @@ const summaryEvery = 10 * time.Second
 // returns: nil, or an error that says that some were cut off. WebSockets are closed at
 // once: they may last for ever.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
+	return p.ServePorts(ctx, Port{Listener: ln})
+}
+
+// ServePorts is Serve for several listeners. The first that fails ends all.
+func (p *Proxy) ServePorts(ctx context.Context, ports ...Port) error {
 	requests, cut := context.WithCancel(context.Background())
 	defer cut()
 	var running sync.RWMutex // held by every request
@@ -26,7 +31,7 @@ func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		running.RLock()
 		defer running.RUnlock()
-		tunnels.serve(w, r, p)
+		tunnels.serve(w, r, p.handlerFor(r))
 	})
 	s := &http.Server{
 		Handler:                      handler,
@@ -34,18 +39,22 @@ func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:                  p.config.Timeouts.Idle,
 		MaxHeaderBytes:               p.config.Limits.HeaderBytes,
 		ErrorLog:                     log.New(lineWriter{p.lines.server}, "", 0),
-		BaseContext:                  func(net.Listener) context.Context { return requests },
+		BaseContext:                  func(ln net.Listener) context.Context { return base(requests, ln) },
 		ConnContext:                  tunnels.name,
 		ConnState:                    tunnels.watch,
 		DisableGeneralOptionsHandler: true, // OPTIONS * is the application's
 		Protocols:                    new(http.Protocols),
+		HTTP2:                        p.http2(),
 	}
 	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true) // over TLS, which ports have or have not
 	defer p.lines.flush()
 	defer p.pass.Transport.(*http.Transport).CloseIdleConnections()
 
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
+	served := make(chan error, len(ports))
+	for _, port := range ports {
+		go func() { served <- s.Serve(p.listener(port)) }()
+	}
 	summary := time.NewTicker(summaryEvery)
 	defer summary.Stop()
 	for {
@@ -93,6 +102,7 @@ func (t *tunnels) name(ctx context.Context, conn net.Conn) context.Context {
 }
 
 func (t *tunnels) watch(conn net.Conn, state http.ConnState) {
+	watchState(conn, state)
 	if state != http.StateHijacked {
 		return
 	}
