@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 
 	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
@@ -27,6 +28,9 @@ func assemble(c config.Config, log *slog.Logger) (proxy.Config, error) {
 	if pc.Clients, err = clientip.New(c.Clients); err != nil {
 		return pc, err
 	}
+	if trusted := c.Clients.Trusted; len(trusted) > 0 || c.Clients.Hops > 0 {
+		pc.Proxies = func(from netip.Addr) bool { return c.Clients.Hops > 0 || within(trusted, from) }
+	}
 	guards := map[string]*guard.Guard{} // doors of one realm share theirs
 	for _, d := range c.Doors {
 		built, err := assembleDoor(d, c.Devices, guards)
@@ -39,7 +43,7 @@ func assemble(c config.Config, log *slog.Logger) (proxy.Config, error) {
 }
 
 func assembleDoor(d config.Door, devices *config.Devices, guards map[string]*guard.Guard) (built proxy.Door, err error) {
-	built = proxy.Door{Name: d.Name, MaxBody: d.MaxBody, OptionalSubject: d.SubjectOptional}
+	built = proxy.Door{Name: d.Name, MaxBody: d.MaxBody, MaxInFlight: d.MaxInFlight, OptionalSubject: d.SubjectOptional}
 	built.PathNames = d.Subject.Path != "" || d.Challenge.Path != ""
 	if built.Match, err = door.New(d.Door); err != nil {
 		return built, err

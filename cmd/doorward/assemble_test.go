@@ -27,12 +27,13 @@ doors:
     when: basic_auth
     outcome: {succeeded: {status: 302}}
     max_body: 1000
+    max_in_flight: 8
   - name: reset
     routes: ["POST /reset"]
     outcome: {header: true}
     rules: [{name: r, per: everyone, lockout: {free_failures: 1, window: 1h, first_lockout: 1m, max_lockout: 1m, lease: 7s}}]
-timeouts: {read_header: 1s, body: 2s, upstream_response: 3s, idle: 4s, shutdown: 5s}
-limits: {header_bytes: 6KiB, body_bytes: 7KiB}
+timeouts: {read_header: 1s, body: 2s, upstream_response: 3s, write: 6s, idle: 4s, shutdown: 5s}
+limits: {header_bytes: 6KiB, body_bytes: 7KiB, connections: 9, connections_per_network: 10, in_flight: 11}
 `), config.Overrides{})
 	if err != nil {
 		t.Fatal(err)
@@ -45,15 +46,15 @@ limits: {header_bytes: 6KiB, body_bytes: 7KiB}
 	if pc.Upstream.String() != "http://app:3000" || !pc.ClientsConfigured || pc.Clients.Header() != "X-Real-Ip" || pc.Log != log {
 		t.Errorf("got %+v", pc)
 	}
-	timeouts := proxy.Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 3 * time.Second, Idle: 4 * time.Second, Shutdown: 5 * time.Second}
-	if pc.Timeouts != timeouts || !reflect.DeepEqual(pc.Limits, proxy.Limits{HeaderBytes: 6 << 10, BodyBytes: 7 << 10}) {
+	timeouts := proxy.Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 3 * time.Second, Write: 6 * time.Second, Idle: 4 * time.Second, Shutdown: 5 * time.Second}
+	if pc.Timeouts != timeouts || !reflect.DeepEqual(pc.Limits, proxy.Limits{HeaderBytes: 6 << 10, BodyBytes: 7 << 10, Connections: 9, PerNetwork: 10, InFlight: 11}) {
 		t.Errorf("timeouts %+v, limits %+v", pc.Timeouts, pc.Limits)
 	}
 	if len(pc.Doors) != 2 {
 		t.Fatalf("%d doors, want 2", len(pc.Doors))
 	}
 	login, reset := pc.Doors[0], pc.Doors[1]
-	if login.Name != "login" || reset.Name != "reset" || login.MaxBody != 1000 || reset.MaxBody != 7<<10 {
+	if login.Name != "login" || reset.Name != "reset" || login.MaxBody != 1000 || reset.MaxBody != 7<<10 || login.MaxInFlight != 8 || reset.MaxInFlight != 11 {
 		t.Errorf("got %+v and %+v", login, reset)
 	}
 	bare := door.Request{Method: http.MethodPost, Target: "/login"}

@@ -5,7 +5,6 @@ import (
 	"io"
 	stdlog "log"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -87,7 +86,7 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&fl.TrustedProxies, "trusted-proxy", nil, "a `NETWORK` of proxies in front of this one (repeatable)")
 	f.StringVar(&fl.ClientHeader, "client-header", "", "the `HEADER` these proxies write (default X-Forwarded-For)")
 	f.IntVar(&fl.Hops, "hops", 0, "`NUMBER` of proxies that every request passes, instead of --trusted-proxy")
-	f.StringVar(&fl.Listen, "listen", "", "`ADDRESS` to listen on (default "+config.DefaultListen+")")
+	f.StringVar(&fl.Listen, "listen", "", "`ADDRESS` to listen on, or unix:/PATH (default "+config.DefaultListen+")")
 	f.StringVar(&fl.LogFormat, "log-format", "", "`FORMAT` of log lines: text or json (default text)")
 	f.StringVar(&fl.LogLevel, "log-level", "", "least `LEVEL` of log lines: debug, info, warn or error (default info)")
 	cmd.RunE = running(func(cmd *cobra.Command, _ []string) error {
@@ -135,6 +134,7 @@ func load(cmd *cobra.Command, file string, fl config.Flags) (c config.Config, er
 // serve runs until a signal comes.
 func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 	log := newLog(c.Log, stderr)
+	boundByFiles(&c, log)
 	pc, err := assemble(c, log)
 	if err != nil {
 		return err
@@ -147,12 +147,12 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 	stdlog.SetOutput(p.LogWriter()) // net/http has a line or two for the standard log
 	ctx, stop := untilSignal(ctx, log)
 	defer stop()
-	ln, err := net.Listen("tcp", c.Listen)
+	ports, err := open(ctx, c, p, log)
 	if err != nil {
 		return err
 	}
 	doors, rules := count(c)
-	log.Info("serving", "listen", ln.Addr().String(), "upstream", c.Upstream.String(), "doors", doors, "rules", rules)
+	log.Info("serving", "listen", addresses(ports), "upstream", c.Upstream.String(), "doors", doors, "rules", rules)
 	for i, d := range c.Doors {
 		var names []string
 		for _, r := range pc.Doors[i].Guard.Rules() {
@@ -167,7 +167,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 	for _, w := range c.Warnings() {
 		log.Warn(w)
 	}
-	if err := p.Serve(ctx, ln); err != nil {
+	if err := p.ServePorts(ctx, ports...); err != nil {
 		return err
 	}
 	log.Info("stopped")

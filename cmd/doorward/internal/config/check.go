@@ -25,7 +25,7 @@ const (
 // judged all the same.
 func (s *source) check(f *file) Config {
 	c := Config{
-		Listen:            string(f.Listen),
+		Listen:            s.listen(f.Listen),
 		Upstream:          f.Upstream.URL,
 		Clients:           s.clients(f.Clients),
 		ClientsConfigured: f.Clients != nil,
@@ -34,10 +34,10 @@ func (s *source) check(f *file) Config {
 		Limits: Limits{
 			HeaderBytes: int(s.size("limits.header_bytes", f.Limits.HeaderBytes, DefaultHeaderBytes, minHeaderBytes, maxHeaderBytes)),
 			BodyBytes:   s.size("limits.body_bytes", f.Limits.BodyBytes, DefaultBodyBytes, 1, maxBodyBytes),
+			Connections: s.atMost("limits.connections", f.Limits.Connections, DefaultConnections),
+			PerNetwork:  s.atMost("limits.connections_per_network", f.Limits.PerNetwork, DefaultPerNetwork),
+			InFlight:    s.atMost("limits.in_flight", f.Limits.InFlight, DefaultInFlight),
 		},
-	}
-	if c.Listen == "" {
-		c.Listen = DefaultListen
 	}
 	if f.Log.Level != "" {
 		_ = c.Log.Level.UnmarshalText([]byte(f.Log.Level)) // the words are slog's own
@@ -56,7 +56,7 @@ func (s *source) check(f *file) Config {
 	for i := range f.Doors {
 		path := index("doors", i)
 		s.name(path+".name", f.Doors[i].Name, taken)
-		d, r := s.door(path, &f.Doors[i], c.Limits.BodyBytes)
+		d, r := s.door(path, &f.Doors[i], c.Limits)
 		rules := s.keeper(path, &f.Doors[i], realms)
 		d.Guard = rules.config
 		s.needs(path, &f.Doors[i], rules)
@@ -71,7 +71,7 @@ func (s *source) check(f *file) Config {
 
 // door turns one door, less its rules, into its configuration and its routes one by
 // one.
-func (s *source) door(path string, f *doorFile, bodyBytes int64) (d Door, routes []route) {
+func (s *source) door(path string, f *doorFile, limits Limits) (d Door, routes []route) {
 	d = Door{
 		Name:            f.Name,
 		Realm:           f.Realm,
@@ -80,7 +80,8 @@ func (s *source) door(path string, f *doorFile, bodyBytes int64) (d Door, routes
 		SubjectOptional: f.SubjectOptional,
 		Challenge:       s.subject(path+".challenge", f.Challenge),
 		Outcome:         s.outcome(path+".outcome", &f.Outcome),
-		MaxBody:         s.size(path+".max_body", f.MaxBody, bodyBytes, 1, maxBodyBytes),
+		MaxBody:         s.size(path+".max_body", f.MaxBody, limits.BodyBytes, 1, maxBodyBytes),
+		MaxInFlight:     s.atMost(path+".max_in_flight", f.MaxInFlight, limits.InFlight),
 	}
 	s.oneBody(path, d)
 	if f.SubjectOptional && f.Subject == nil {
@@ -167,6 +168,7 @@ func (f *timeoutsFile) config() Timeouts {
 		ReadHeader: or(f.ReadHeader, DefaultReadHeader),
 		Body:       or(f.Body, DefaultBody),
 		Response:   or(f.Response, 0),
+		Write:      or(f.Write, DefaultWrite),
 		Idle:       or(f.Idle, DefaultIdle),
 		Shutdown:   or(f.Shutdown, DefaultShutdown),
 	}
@@ -180,6 +182,19 @@ func (s *source) size(path string, n size, otherwise, least, most int64) int64 {
 		s.fail(path, "must be %s to %s, got %s", showSize(least), showSize(most), showSize(int64(n)))
 	}
 	return int64(n)
+}
+
+// maxCount bounds what is counted: more is a mistake, and would not be a limit.
+const maxCount = 1_000_000
+
+func (s *source) atMost(path string, n positive, otherwise int) int {
+	switch {
+	case n == 0:
+		return otherwise
+	case n > maxCount:
+		s.fail(path, "must be 1 to %d, got %d", maxCount, n)
+	}
+	return int(n)
 }
 
 var clientsFields = map[string]string{"Header": "header", "Trusted": "trusted_proxies", "Hops": "hops", "TrustUnix": "trust_unix"}

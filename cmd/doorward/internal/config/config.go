@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/doorward/doorward/clientip"
@@ -25,7 +26,7 @@ import (
 // Config is all that serve needs to know, defaults filled in. Its parts are the
 // configurations of the packages that they are for.
 type Config struct {
-	Listen   string
+	Listen   []Listener
 	Upstream *url.URL
 	Clients  clientip.Config
 	// ClientsConfigured says that something was said about Clients, even if it is
@@ -53,6 +54,7 @@ type Door struct {
 	Guard           guard.Config
 	Outcome         outcome.Rules
 	MaxBody         int64
+	MaxInFlight     int
 }
 
 // GuardName is the name of the door's guard: the realm's, else the door's. No two
@@ -91,16 +93,21 @@ type Timeouts struct {
 	// Response is until the upstream's header is there. It is shorter than the
 	// lease of every guard: later the attempt has become a failure.
 	Response time.Duration
+	// Write is how long a client may take nothing of an answer at a door.
+	Write time.Duration
 	// Idle is how long a connection may wait for the next request.
 	Idle time.Duration
 	// Shutdown is how long requests may take to end after a signal.
 	Shutdown time.Duration
 }
 
-// Limits are how large requests may be.
+// Limits are how large requests may be, and how much may be there at one time.
 type Limits struct {
 	HeaderBytes int
 	BodyBytes   int64 // for doors that say nothing else
+	Connections int   // in all
+	PerNetwork  int   // connections of one network
+	InFlight    int   // requests, for doors that say nothing else
 }
 
 // What holds when nothing is said.
@@ -110,10 +117,14 @@ const (
 	DefaultReadHeader  = 10 * time.Second
 	DefaultBody        = 10 * time.Second
 	DefaultResponse    = 50 * time.Second // less if a lease is short
+	DefaultWrite       = 30 * time.Second
 	DefaultIdle        = time.Minute
 	DefaultShutdown    = 30 * time.Second
 	DefaultHeaderBytes = 32 << 10
 	DefaultBodyBytes   = 64 << 10
+	DefaultConnections = 10_000
+	DefaultPerNetwork  = 256
+	DefaultInFlight    = 1_000
 )
 
 // DefaultRules are those of a door that names none. One address has five tries in a
@@ -172,9 +183,27 @@ func Parse(name string, data []byte, over Overrides) (Config, error) {
 }
 
 func (o Overrides) apply(s *source, f *file) {
-	s.flag("listen", "--listen", o.Listen, f.Listen.set)
+	o.applyListen(s, f)
 	s.flag("log.format", "--log-format", o.LogFormat, f.Log.Format.set)
 	s.flag("log.level", "--log-level", o.LogLevel, f.Log.Level.set)
+}
+
+// applyListen takes the place of an address. Of more than that in a file, such as TLS, a
+// flag must not make less.
+func (o Overrides) applyListen(s *source, f *file) {
+	if o.Listen == "" {
+		return
+	}
+	for p := range s.places {
+		if strings.HasPrefix(p, "listen.") || strings.HasPrefix(p, "listen[") {
+			s.flags["listen"], s.given["listen"] = "--listen", true
+			s.fail("listen", "must be left out with a file that says more of listeners than one address")
+			return
+		}
+	}
+	var a address
+	s.flag("listen", "--listen", o.Listen, a.set)
+	f.Listen = listenFile{{Address: a}}
 }
 
 // Warnings tells what is allowed and probably not meant.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/certs"
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
@@ -35,7 +36,14 @@ func one(status int) outcome.Statuses { return outcome.Statuses{{First: status, 
 
 // Every key that there is, read into the one field that it is for; see keys_test.go.
 const full = `
-listen: "[::1]:9000"
+listen:
+  - "[::1]:9000"
+  - {address: "unix:run/doorward.sock", mode: "0600", proxy_protocol: required}
+  - {address: ":9001", proxy_protocol: required, trusted: [10.0.0.1/32, "2001:db8::1/128"]}
+  - {address: ":9002", redirect: "https://www.example.com:8443"}
+  - address: :9443
+    tls: [{cert_file: testdata/first.pem, key_file: testdata/first.key}, {cert_file: testdata/second.pem, key_file: testdata/second.key}]
+  - {address: "127.0.0.1:9444", proxy_protocol: refused, tls: {cert_file: testdata/second.pem, key_file: testdata/second.key}}
 upstream: https://app.example:8443/
 clients:
   header: Forwarded
@@ -88,6 +96,7 @@ doors:
     exempt: [192.0.2.0/24]
     blocked: ["::/0"]
     max_body: 1MiB
+    max_in_flight: 100
   - name: other
     routes: [/other]
     outcome: {header: true}
@@ -101,8 +110,8 @@ devices:
   cookie: __Host-device
   ttl: 30d
 log: {format: json, level: debug}
-timeouts: {read_header: 1s, body: 2s, upstream_response: 39s, idle: 3s, shutdown: 4s}
-limits: {header_bytes: 16KiB, body_bytes: 1000}
+timeouts: {read_header: 1s, body: 2s, upstream_response: 39s, write: 6s, idle: 3s, shutdown: 4s}
+limits: {header_bytes: 16KiB, body_bytes: 1000, connections: 5000, connections_per_network: 50, in_flight: 200}
 `
 
 func ascending(first byte, n int) (b []byte) {
@@ -120,14 +129,23 @@ func descending(first byte, n int) (b []byte) {
 }
 
 func TestFull(t *testing.T) {
+	first := certs.Files{Cert: "testdata/first.pem", Key: "testdata/first.key"}
+	second := certs.Files{Cert: "testdata/second.pem", Key: "testdata/second.key"}
 	accounts := guard.PasswordReset
 	accounts.Exempt, accounts.Blocked = networks("192.0.2.0/24"), networks("198.51.100.0/24")
 	simple := func(d Door) Door {
-		d.Outcome, d.MaxBody = outcome.Rules{Header: true}, 1000
+		d.Outcome, d.MaxBody, d.MaxInFlight = outcome.Rules{Header: true}, 1000, 200
 		return d
 	}
 	want := Config{
-		Listen:            "[::1]:9000",
+		Listen: []Listener{
+			{Network: "tcp", Address: "[::1]:9000"},
+			{Network: "unix", Address: "run/doorward.sock", Mode: 0o600, ProxyProtocol: true},
+			{Network: "tcp", Address: ":9001", ProxyProtocol: true, Trusted: networks("10.0.0.1/32", "2001:db8::1/128")},
+			{Network: "tcp", Address: ":9002", Redirect: true, RedirectTo: &url.URL{Scheme: "https", Host: "www.example.com:8443"}},
+			{Network: "tcp", Address: ":9443", TLS: []certs.Files{first, second}},
+			{Network: "tcp", Address: "127.0.0.1:9444", TLS: []certs.Files{second}},
+		},
 		Upstream:          &url.URL{Scheme: "https", Host: "app.example:8443"},
 		Clients:           clientip.Config{Header: "Forwarded", Trusted: networks("10.0.0.0/8", "2001:db8::/32"), TrustUnix: true},
 		ClientsConfigured: true,
@@ -161,13 +179,13 @@ func TestFull(t *testing.T) {
 				Void:      outcome.Statuses{{First: 502, Last: 503}},
 				Header:    true,
 			},
-			MaxBody: 1 << 20,
+			MaxBody: 1 << 20, MaxInFlight: 100,
 		}, {
 			Name:    "other",
 			Door:    door.Config{Routes: []string{"/other"}},
 			Guard:   guard.Config{Rules: DefaultRules()},
 			Outcome: outcome.Rules{Header: true},
-			MaxBody: 1000,
+			MaxBody: 1000, MaxInFlight: 200,
 		},
 			simple(Door{Name: "reset", Realm: "accounts", Door: door.Config{Routes: []string{"POST /reset"}}, Subject: subject.Source{JSON: "user.email"}, Guard: accounts}),
 			simple(Door{Name: "mail", Realm: "accounts", Door: door.Config{Routes: []string{"/reset"}}, Subject: subject.Source{Query: "user"}, Guard: accounts}),
@@ -179,8 +197,8 @@ func TestFull(t *testing.T) {
 		},
 		Devices:  &Devices{Keys: Keys{ascending(0, 32), descending(255, 40)}, Cookie: "__Host-device", TTL: 30 * day},
 		Log:      Log{JSON: true, Level: slog.LevelDebug},
-		Timeouts: Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 39 * time.Second, Idle: 3 * time.Second, Shutdown: 4 * time.Second},
-		Limits:   Limits{HeaderBytes: 16 << 10, BodyBytes: 1000},
+		Timeouts: Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 39 * time.Second, Write: 6 * time.Second, Idle: 3 * time.Second, Shutdown: 4 * time.Second},
+		Limits:   Limits{HeaderBytes: 16 << 10, BodyBytes: 1000, Connections: 5000, PerNetwork: 50, InFlight: 200},
 	}
 	if got := mustParse(t, full); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -193,7 +211,7 @@ func TestDefaults(t *testing.T) {
 	}
 	m, h := time.Minute, time.Hour
 	want := Config{
-		Listen:   "127.0.0.1:8080",
+		Listen:   []Listener{{Network: "tcp", Address: "127.0.0.1:8080"}},
 		Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:3000"},
 		Doors: []Door{{
 			Name: "login",
@@ -208,10 +226,10 @@ func TestDefaults(t *testing.T) {
 				{Name: "site24-day", V4: 24, V6: -1, Lockout: policy(200, day, m, 15*m, true)},
 			}},
 			Outcome: outcome.Rules{Succeeded: outcome.Conditions{Status: one(302)}},
-			MaxBody: 64 << 10,
+			MaxBody: 64 << 10, MaxInFlight: 1000,
 		}},
-		Timeouts: Timeouts{ReadHeader: 10 * time.Second, Body: 10 * time.Second, Response: 50 * time.Second, Idle: m, Shutdown: 30 * time.Second},
-		Limits:   Limits{HeaderBytes: 32 << 10, BodyBytes: 64 << 10},
+		Timeouts: Timeouts{ReadHeader: 10 * time.Second, Body: 10 * time.Second, Response: 50 * time.Second, Write: 30 * time.Second, Idle: m, Shutdown: 30 * time.Second},
+		Limits:   Limits{HeaderBytes: 32 << 10, BodyBytes: 64 << 10, Connections: 10_000, PerNetwork: 256, InFlight: 1_000},
 	}
 	if got := mustParse(t, good); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -304,7 +322,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Listen != "127.0.0.1:1" || !c.Log.JSON || c.Log.Level != slog.LevelWarn {
+	if c.Listen[0].String() != "127.0.0.1:1" || !c.Log.JSON || c.Log.Level != slog.LevelWarn {
 		t.Errorf("overrides ignored: %+v", c)
 	}
 }

@@ -31,6 +31,12 @@ type setter interface{ set(scalar) error }
 // A lister is a type that reads itself from one scalar or a list of them.
 type lister interface{ add(scalar) error }
 
+// lone is a list that may be written as its only element.
+type lone interface{ lone() }
+
+// plain is a mapping that may be written as the value of one key.
+type plain interface{ plain() string }
+
 // decode reads the one document of a file into v, a pointer to a struct.
 func (s *source) decode(data []byte, v any) {
 	if len(data) > MaxSize {
@@ -111,6 +117,19 @@ func (s *source) value(path string, n *yaml.Node, v reflect.Value) {
 		s.list(path, n, to)
 	case setter:
 		s.scalar(path, n, to.set)
+	case lone:
+		if n.Kind == yaml.SequenceNode {
+			s.slice(path, n, v)
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		s.value(path, n, v.Index(0))
+	case plain:
+		if n.Kind == yaml.ScalarNode {
+			s.value(path, n, fieldOf(v, to.plain()))
+			return
+		}
+		s.mapping(path, n, v)
 	default:
 		switch v.Kind() {
 		case reflect.Pointer:
@@ -184,6 +203,16 @@ func (s *source) mapping(path string, n *yaml.Node, v reflect.Value) {
 		s.failAt(at, join(path, clip(name)), "unknown key"+hint)
 		s.failed[meant] = true // what was meant is not missing
 	})
+}
+
+// fieldOf returns the field that a key is read into.
+func fieldOf(v reflect.Value, key string) reflect.Value {
+	for i := range v.NumField() {
+		if v.Type().Field(i).Tag.Get("yaml") == key {
+			return v.Field(i)
+		}
+	}
+	panic("config: no key " + key + " in " + v.Type().String())
 }
 
 // named decodes a mapping whose keys are names that the file gives.

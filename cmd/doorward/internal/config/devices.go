@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -61,10 +60,7 @@ func (s *source) devices(f *devicesFile) *Devices {
 		if s.failed[at] {
 			continue
 		}
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(filepath.Dir(s.file), name)
-		}
-		key, err := readKey(name)
+		key, err := readKey(s.beside(name))
 		if err != nil {
 			s.fail(at, "%v, got %s", err, clip(f.KeyFiles[i]))
 			continue

@@ -95,10 +95,42 @@ func TestValueErrors(t *testing.T) {
 	const l = "lockout: {free_failures: 5, window: 1m, first_lockout: 1m, max_lockout: 1h}"
 	for _, row := range []struct{ text, want string }{
 		// Addresses.
-		{top("listen: 8080"), "2:9: listen: must be an address and a port such as 127.0.0.1:8080, got 8080"},
-		{top("listen: localhost"), "2:9: listen: must be an address and a port such as 127.0.0.1:8080, got localhost"},
+		{top("listen: 8080"), "2:9: listen: must be an address and a port such as 127.0.0.1:8080, or unix:/PATH, got 8080"},
+		{top("listen: localhost"), "2:9: listen: must be an address and a port such as 127.0.0.1:8080, or unix:/PATH, got localhost"},
 		{top("listen: 127.0.0.1:http"), "2:9: listen: must have a port from 0 to 65535, got 127.0.0.1:http"},
 		{top("listen: 127.0.0.1:65536"), "2:9: listen: must have a port from 0 to 65535, got 127.0.0.1:65536"},
+		{top("listen: []"), "2:9: listen: must have at least one address such as 127.0.0.1:8080"},
+		{top("listen: 'unix:'"), `2:9: listen: must be unix: and the path of a socket, such as unix:/run/doorward.sock, got "unix:"`},
+		{top("listen: unix:@abstract"), "2:9: listen: must be unix: and the path of a socket, such as unix:/run/doorward.sock, got unix:@abstract"},
+		{top("listen: unix:/" + strings.Repeat("x", 107)), "2:9: listen: must be a path of at most 107 bytes, got 108"},
+		{top("listen: {address: unix:/" + strings.Repeat("x", 107) + "}"), "2:19: listen.address: must be a path of at most 107 bytes, got 108"},
+		{top("listen: {}"), "2:9: listen.address: is missing: must be an address and a port such as 127.0.0.1:8080, or unix:/PATH"},
+		{top("listen: [x, ':1', {adress: ':2'}]"), "2:10: listen[0]: must be an address and a port such as 127.0.0.1:8080, or unix:/PATH, got x|" +
+			"2:20: listen[2].adress: unknown key, did you mean address?"},
+		{top("listen: [':1', {address: ':1'}]"), "2:16: listen[1]: must not be the address of listen[0], :1"},
+		{top("listen: {address: ':1', mode: \"0660\"}"), "2:31: listen.mode: must be left out unless address is unix:/PATH"},
+		{top("listen: {address: unix:/s, mode: 0660}"), `2:34: listen.mode: must be the mode of a file in quotes such as "0660", got 0660`},
+		{top("listen: {address: unix:/s, mode: '1777'}"), `2:34: listen.mode: must be the mode of a file in quotes such as "0660", got "1777"`},
+		{top("listen: {address: ':1', proxy_protocol: optional}"), "2:41: listen.proxy_protocol: must be refused or required, got optional"},
+		{top("listen: {address: ':1', proxy_protocol: required}"), "2:9: listen.trusted: is missing: must be the networks of the proxies that say whose a connection is"},
+		{top("listen: {address: ':1', proxy_protocol: required, trusted: [10.0.0.1, 0.0.0.0/0]}"), "2:61: listen.trusted[0]: must be a network, for one address 10.0.0.1/32, got 10.0.0.1|" +
+			"2:71: listen.trusted[1]: must not be 0.0.0.0/0: it trusts everyone"},
+		{top("listen: {address: ':1', trusted: [10.0.0.0/8]}"), "2:34: listen.trusted: must be left out without proxy_protocol: required"},
+		{top("listen: {address: unix:/s, proxy_protocol: required, trusted: [10.0.0.0/8]}"), "2:63: listen.trusted: must be left out for a unix socket: mode says who may connect"},
+		{top("listen: {address: ':1', redirect: http}"), "2:35: listen.redirect: must be https, or a URL without a path such as https://www.example.com, got http"},
+		{top("listen: {address: ':1', redirect: https}"), "2:9: listen: must have a listener that does not redirect"},
+		{top("listen: [':1', {address: ':2', redirect: https://a/b}]"), "2:42: listen[1].redirect: must be https, or a URL without a path such as https://www.example.com, got https://a/b"},
+		{top("listen: [':1', {address: ':2', redirect: https, tls: {cert_file: testdata/first.pem, key_file: testdata/first.key}}]"),
+			"2:42: listen[1].redirect: must be left out with tls: it is for who has not come by it"},
+		{top("listen: {address: ':1', tls: {}}"), "2:30: listen.tls.cert_file: is missing: must be a PEM file with a certificate and its chain|" +
+			"2:30: listen.tls.key_file: is missing: must be a PEM file with the key of the certificate"},
+		{top("listen: {address: ':1', tls: [{cert_file: testdata/first.pem, key_file: testdata/none.key}]}"),
+			"2:73: listen.tls[0].key_file: must be a certificate with its key (no such file or directory)"},
+		{top("listen: {address: ':1', tls: {cert_file: testdata/first.pem, key_file: testdata/second.key}}"),
+			"2:42: listen.tls.cert_file: must be a certificate with its key (private key does not match public key)"},
+		{top("listen: {address: ':1', tls: {cert_file: testdata, key_file: testdata/second.key}}"),
+			"2:42: listen.tls.cert_file: must be a certificate with its key (not a regular file)"},
+		{top("tls: {cert_file: testdata/first.pem}"), "2:1: tls: unknown key, it belongs in listen"},
 		{strings.Replace(good, "upstream: http://127.0.0.1:3000", "", 1), "3:1: upstream: is missing: must be a URL such as http://127.0.0.1:3000"},
 		{strings.Replace(good, "http:", "ftp:", 1), "1:11: upstream: must be a URL such as http://127.0.0.1:3000, got ftp://127.0.0.1:3000"},
 		{strings.Replace(good, "http://", "", 1), "1:11: upstream: must be a URL such as http://127.0.0.1:3000, got 127.0.0.1:3000"},
@@ -179,6 +211,10 @@ func TestValueErrors(t *testing.T) {
 		{lock("lease: 1ns"), `1:1: timeouts.upstream_response: is missing: must be shorter than the lease of door "login" (1ns), got 0s`},
 		{top("limits: {header_bytes: 100}"), "2:24: limits.header_bytes: must be 1KiB to 16MiB, got 100 bytes"},
 		{top("limits: {body_bytes: 65MiB}"), "2:22: limits.body_bytes: must be 1 byte to 64MiB, got 65MiB"},
+		{top("limits: {connections: 0, connections_per_network: -1, in_flight: 1000001}"), "2:23: limits.connections: must be positive (leave it out for the default), got 0|" +
+			"2:51: limits.connections_per_network: must be positive (leave it out for the default), got -1|" +
+			"2:66: limits.in_flight: must be 1 to 1000000, got 1000001"},
+		{door1("max_in_flight: 0"), "6:20: doors[0].max_in_flight: must be positive (leave it out for the default), got 0"},
 	} {
 		_, err := Parse(name, []byte(row.text), Overrides{})
 		wantErrors(t, row.text, err, strings.Split(row.want, "|")...)
@@ -202,7 +238,7 @@ clients: {trusted_proxies: 10.0.0.0/8}
 `
 	_, err := Parse(name, []byte(text), Overrides{})
 	wantErrors(t, text, err,
-		"1:9: listen: must be an address and a port such as 127.0.0.1:8080, got 1",
+		"1:9: listen: must be an address and a port such as 127.0.0.1:8080, or unix:/PATH, got 1",
 		"2:11: upstream: must be a URL such as http://127.0.0.1:3000, got nowhere",
 		"6:14: doors[0].outcome: must be a mapping with failed, succeeded, void, header, got 5",
 		`7:5: doors[1].name: is missing: must be 1 to 64 letters, digits or any of "._/-"`,

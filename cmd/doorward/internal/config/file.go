@@ -8,7 +8,7 @@ import (
 // A file is what a configuration file holds. The decoder takes keys and types from
 // here, and there is no other description of them.
 type file struct {
-	Listen   address              `yaml:"listen"`
+	Listen   listenFile           `yaml:"listen"`
 	Upstream upstream             `yaml:"upstream"`
 	Clients  *clientsFile         `yaml:"clients"`
 	Realms   map[string]realmFile `yaml:"realms"`
@@ -48,6 +48,7 @@ type doorFile struct {
 	Exempt          []network   `yaml:"exempt"`
 	Blocked         []network   `yaml:"blocked"`
 	MaxBody         size        `yaml:"max_body"`
+	MaxInFlight     positive    `yaml:"max_in_flight"`
 }
 
 // ruled is what of a door a realm has instead.
@@ -135,13 +136,17 @@ type timeoutsFile struct {
 	ReadHeader interval `yaml:"read_header"`
 	Body       interval `yaml:"body"`
 	Response   interval `yaml:"upstream_response"`
+	Write      interval `yaml:"write"`
 	Idle       interval `yaml:"idle"`
 	Shutdown   interval `yaml:"shutdown"`
 }
 
 type limitsFile struct {
-	HeaderBytes size `yaml:"header_bytes"`
-	BodyBytes   size `yaml:"body_bytes"`
+	HeaderBytes size     `yaml:"header_bytes"`
+	BodyBytes   size     `yaml:"body_bytes"`
+	Connections positive `yaml:"connections"`
+	PerNetwork  positive `yaml:"connections_per_network"`
+	InFlight    positive `yaml:"in_flight"`
 }
 
 // splitHostPort is net.SplitHostPort for hosts that may be listened on.

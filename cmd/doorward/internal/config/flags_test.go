@@ -109,7 +109,7 @@ func TestFlagErrors(t *testing.T) {
 		{with(func(f *Flags) { f.Succeeded = "100" }), []string{"--succeeded: must be of final statuses, 200 to 599, got 100-100"}},
 		{with(func(f *Flags) { f.Failed = "3xx" }), []string{"--succeeded: must have a status that neither --failed nor void.status lists, got 302"}},
 		{with(func(f *Flags) { f.Failed = "never" }), []string{`--failed: must be statuses from 200 to 599 such as 302, 2xx or 200-299, got "never"`}},
-		{with(func(f *Flags) { f.Listen = "8080" }), []string{`--listen: must be an address and a port such as 127.0.0.1:8080, got "8080"`}},
+		{with(func(f *Flags) { f.Listen = "8080" }), []string{`--listen: must be an address and a port such as 127.0.0.1:8080, or unix:/PATH, got "8080"`}},
 		{with(func(f *Flags) { f.LogFormat, f.LogLevel = "xml", "loud" }), []string{`--log-format: must be text or json, got "xml"`, `--log-level: must be debug, info, warn or error, got "loud"`}},
 		{with(func(f *Flags) { f.TrustedProxies = []string{"10.0.0.1", "0.0.0.0/0"} }), []string{
 			`--trusted-proxy "10.0.0.1": must be a network, for one address 10.0.0.1/32`, `--trusted-proxy "0.0.0.0/0": must not be 0.0.0.0/0: it trusts everyone`}},

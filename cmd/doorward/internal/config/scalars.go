@@ -180,14 +180,21 @@ func (p *network) set(s scalar) error {
 	return errors.New("must be a network such as 192.0.2.0/24 or 2001:db8::/32")
 }
 
-// address is what to listen on.
+// address is what to listen on: a host and a port, or a path.
 type address string
 
 func (a *address) set(s scalar) error {
 	*a = address(s.text)
+	if path, ok := strings.CutPrefix(s.text, unixPrefix); ok {
+		// Abstract sockets have no mode: everybody on the machine could connect.
+		if path == "" || strings.HasPrefix(path, "@") || strings.HasSuffix(path, "/") {
+			return errors.New("must be unix: and the path of a socket, such as unix:/run/doorward.sock")
+		}
+		return nil
+	}
 	_, port, err := splitHostPort(s.text)
 	if err != nil || s.tag != "!!str" {
-		return errors.New("must be an address and a port such as 127.0.0.1:8080")
+		return errors.New("must be an address and a port such as 127.0.0.1:8080, or unix:/PATH")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
 		return errors.New("must have a port from 0 to 65535")

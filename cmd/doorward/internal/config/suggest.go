@@ -14,7 +14,7 @@ func suggest(t reflect.Type, path, name string) (hint, meant string) {
 	}
 	for i := range t.NumField() {
 		in := t.Field(i).Type
-		if in.Kind() == reflect.Pointer {
+		if in.Kind() == reflect.Pointer || in.Implements(reflect.TypeFor[lone]()) {
 			in = in.Elem()
 		}
 		if in.Kind() != reflect.Struct {
