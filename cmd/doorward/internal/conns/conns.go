@@ -44,8 +44,9 @@ type Config struct {
 	// Preamble is for listeners where proxies declare whose a connection is: they must.
 	// Nil is for all others.
 	Preamble *Preamble
-	// Answer makes refusals answers of HTTP/1. Without it they are closed connections.
-	Answer bool
+	// TLS says that a handshake comes before the first request. Refusals are then closed
+	// connections, else answers of HTTP/1.
+	TLS bool
 	// Refused is told of everybody who is not let in. The zero address is unknown.
 	Refused func(Why, netip.Addr, error)
 	// Slow is told of everybody whose request's header was begun and not there in time.
@@ -165,7 +166,9 @@ func (l *listener) read(c *Conn) {
 // enter counts a connection, or closes it and returns nil.
 func (l *listener) enter(conn net.Conn) *Conn {
 	if l.Count.Enter() {
-		return &Conn{Conn: conn, leave: l.Count.Leave, slow: l.Slow}
+		c := &Conn{Conn: conn, leave: l.Count.Leave, slow: l.Slow}
+		c.shakes.Store(l.TLS)
+		return c
 	}
 	from, _ := addrOf(conn)
 	l.Refused(TooMany, from, nil)
@@ -209,7 +212,7 @@ const (
 // refuse closes conn, with an answer if that is cheap.
 func (l *listener) refuse(conn net.Conn) {
 	half, ok := conn.(interface{ CloseWrite() error })
-	if !l.Answer || !ok {
+	if l.TLS || !ok {
 		conn.Close()
 		return
 	}
@@ -236,7 +239,8 @@ type Conn struct {
 	once        sync.Once
 
 	slow   func(netip.Addr)
-	heard  atomic.Bool // since something was last written
+	heard  atomic.Bool // since something was last written, or the handshake
+	shakes atomic.Bool
 	active atomic.Bool
 }
 
@@ -254,6 +258,15 @@ func (c *Conn) Read(b []byte) (int, error) {
 		c.slow(from)
 	}
 	return n, err
+}
+
+// SetReadDeadline without one is what net/http does when a handshake has ended: what was
+// read until then is no request.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	if t.IsZero() && c.shakes.Swap(false) {
+		c.heard.Store(false)
+	}
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (c *Conn) Write(b []byte) (int, error) {

@@ -57,7 +57,7 @@ func open(t *testing.T, all, each int, change func(*Config)) *house {
 	}
 	h := &house{t: t, refused: map[Why]int{}}
 	c := Config{
-		Count: count.New(all, each), Spared: func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.9") }, Answer: true,
+		Count: count.New(all, each), Spared: func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.9") },
 		Refused: func(why Why, _ netip.Addr, _ error) { h.mu.Lock(); h.refused[why]++; h.mu.Unlock() },
 		Slow:    func(netip.Addr) { h.mu.Lock(); h.slow++; h.mu.Unlock() },
 	}
@@ -161,9 +161,9 @@ func TestAll(t *testing.T) {
 	h.wantRefused(TooMany, 2)
 }
 
-// TestClosed: without an answer, refusals are closed connections.
+// TestClosed: before a handshake, refusals are closed connections.
 func TestClosed(t *testing.T) {
-	h := open(t, 1, 1, func(c *Config) { c.Answer = false })
+	h := open(t, 1, 1, func(c *Config) { c.TLS = true })
 	h.let("")
 	h.accepting()
 	wantClosed(t, h.dial(""))
@@ -307,6 +307,8 @@ func TestSlow(t *testing.T) {
 		{"silent", func(*Conn) {}, "", 0},
 		{"begun", func(*Conn) {}, "GET", 1},
 		{"answered", func(c *Conn) { c.Write([]byte("x")) }, "GET", 0},
+		{"handshake", func(c *Conn) { c.shakes.Store(true); c.SetReadDeadline(time.Time{}) }, "GET", 0},
+		{"no handshake", func(c *Conn) { c.SetReadDeadline(time.Time{}) }, "GET", 1},
 		{"being answered", func(c *Conn) { c.Active(true) }, "GET", 0},
 	} {
 		h := open(t, 1, 1, nil)

@@ -37,7 +37,7 @@ func (p *Proxy) listener(port Port) net.Listener {
 		Count:    p.conns,
 		Spared:   p.spared,
 		Preamble: port.Preamble,
-		Answer:   port.TLS == nil,
+		TLS:      port.TLS != nil,
 		Refused:  p.lines.crowd,
 		Slow:     func(from netip.Addr) { p.lines.late("header", "", from) },
 	}
