@@ -12,14 +12,14 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 1m
 
 # Programs that nobody here wrote and that the tests, and bench, talk to.
-DEBIAN = curl ffuf hydra iproute2 nginx-light nodejs patator php-cli python3 wrk
+DEBIAN = curl ffuf haproxy hydra iproute2 nginx-light nodejs openssl patator php-cli python3 wrk
 
 .PHONY: test tools lint race fuzz bench attacks tidy
 
 test: tools lint race
 
 tools:
-	@set -e; missing=; for p in curl ffuf hydra ip nginx node patator php python3 wrk; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	@set -e; missing=; for p in curl ffuf haproxy hydra ip nginx node openssl patator php python3 wrk; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		$$sudo apt-get update -qq; \

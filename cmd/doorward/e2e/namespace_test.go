@@ -26,6 +26,12 @@ func inNamespace() bool { return os.Getenv(namespaceEnv) != "" }
 // In a network namespace of its own a client owns a whole /48 and connects from
 // thousands of its addresses, over real sockets.
 func TestOwnerOfA48(t *testing.T) {
+	runInside(t, "TestInsideOne64", "TestInsideOne48")
+}
+
+// runInside runs tests again in a network namespace where a /48 is ours.
+func runInside(t *testing.T, tests ...string) {
+	t.Helper()
 	if inNamespace() {
 		t.Skip("is inside already")
 	}
@@ -37,17 +43,26 @@ func TestOwnerOfA48(t *testing.T) {
 ip link set lo up
 ip -6 route add local 2001:db8:77::/48 dev lo
 echo 1 >/proc/sys/net/ipv6/ip_nonlocal_bind
-exec "$0" "$@"`, self, "-test.run", "^TestInside", "-test.v", "-test.timeout", "3m")
+exec "$0" "$@"`, self, "-test.run", "^("+strings.Join(tests, "|")+")$", "-test.v", "-test.timeout", "3m")
 	cmd.Env = append(os.Environ(), namespaceEnv+"="+binary)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("inside the namespace: %v\n%s", err, out)
 	}
-	for _, want := range []string{"--- PASS: TestInsideOne64", "--- PASS: TestInsideOne48"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no %q inside the namespace:\n%s", want, out)
+	for _, want := range tests {
+		if !strings.Contains(string(out), "--- PASS: "+want) {
+			t.Errorf("%s did not pass inside the namespace:\n%s", want, out)
 		}
 	}
+}
+
+// needInside is need for tests that run inside a namespace, and nowhere else.
+func needInside(t *testing.T, program string) string {
+	t.Helper()
+	if !inNamespace() {
+		t.Skip("runs inside a namespace")
+	}
+	return need(t, program)
 }
 
 // namespace returns a command that runs a bash script in a network namespace of its own.
@@ -121,7 +136,7 @@ doors:
 
 func inside(t *testing.T) (*app, string) {
 	if !inNamespace() {
-		t.Skip("runs inside a namespace, started by TestOwnerOfA48")
+		t.Skip("runs inside a namespace")
 	}
 	a, upstream := newApp(t)
 	file := filepath.Join(t.TempDir(), "doorward.yaml")

@@ -26,6 +26,9 @@ func Read(conn net.Conn, timeout time.Duration) (net.Conn, error) {
 		return nil, err
 	}
 	r := bufio.NewReaderSize(conn, 256) // 107 is the longest line of version 1
+	if _, err := r.Peek(1); err != nil {
+		return nil, err // io.EOF from who only looked whether somebody is here
+	}
 	h, err := proxyproto.Read(r)
 	if err != nil {
 		return nil, err

@@ -130,6 +130,9 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
+	if _, _, err := read(t, tcp("10.0.0.2"), ""); err != io.EOF {
+		t.Errorf("who says nothing: %v, want io.EOF", err)
+	}
 	// A proxy on a unix socket of ours may speak of this machine's addresses.
 	if got, _, err := read(t, &net.UnixAddr{Net: "unix"}, "PROXY TCP4 127.0.0.1 203.0.113.7 1 80\r\n"); got != "127.0.0.1" {
 		t.Errorf("unix peer: %s, %v", got, err)
