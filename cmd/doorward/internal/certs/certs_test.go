@@ -189,6 +189,9 @@ func TestReload(t *testing.T) {
 	want("gone, twice", 4, 1, true)
 	write(t, f, 5, nil, "a.example")
 	want("mended", 5, 1, false)
+	os.Remove(f.Key)
+	want("gone again, once", 5, 0, false)
+	want("gone again, twice", 5, 1, true)
 }
 
 func TestLoadErrors(t *testing.T) {

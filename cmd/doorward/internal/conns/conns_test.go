@@ -265,6 +265,17 @@ func TestPreamble(t *testing.T) {
 	h.wantRefused(OfNetwork, 1)
 }
 
+// TestOwn: a proxy's own connections are not counted to its network, wherever it is.
+func TestOwn(t *testing.T) {
+	h := open(t, 100, 1, preambles("192.0.2.0/24"))
+	h.next = func() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
+	for range 3 {
+		if _, c := h.let("PROXY UNKNOWN\r\n"); c.RemoteAddr().String() != "192.0.2.1:1" {
+			t.Errorf("from %v", c.RemoteAddr())
+		}
+	}
+}
+
 // TestUntrusted: who may not declare anything is closed, preamble or not.
 func TestUntrusted(t *testing.T) {
 	h := open(t, 100, 2, preambles("10.0.0.0/8"))

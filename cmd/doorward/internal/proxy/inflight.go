@@ -40,7 +40,7 @@ func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, d *guarded, v *vis
 		leave = func() { d.inFlight.Part(network); d.inFlight.Leave() }
 	}
 	a := &atDoor{ResponseWriter: w, stall: p.config.Timeouts.Write, leave: sync.OnceFunc(leave)}
-	defer a.end()
+	defer a.leave()
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &timedBody{ReadCloser: r.Body, late: func() { p.lines.late("body", v.door, v.addr) }}
 	}
@@ -60,9 +60,8 @@ func (p *Proxy) full(w http.ResponseWriter, r *http.Request, v *visit, why strin
 // long is cut off, since it keeps others out.
 type atDoor struct {
 	http.ResponseWriter
-	stall   time.Duration
-	leave   func()
-	written bool
+	stall time.Duration
+	leave func()
 }
 
 func (a *atDoor) Unwrap() http.ResponseWriter { return a.ResponseWriter }
@@ -77,8 +76,9 @@ func (a *atDoor) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
+// pace sets a deadline for what is written next. net/http takes it off before the next
+// request.
 func (a *atDoor) pace() {
-	a.written = true
 	http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.stall))
 }
 
@@ -86,17 +86,9 @@ func (a *atDoor) pace() {
 func (a *atDoor) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
-		a.written = false
 		a.leave()
 	}
 	return conn, rw, err
-}
-
-func (a *atDoor) end() {
-	if a.written {
-		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Time{}) // others follow on the connection
-	}
-	a.leave()
 }
 
 // timedBody tells when the client took too long.

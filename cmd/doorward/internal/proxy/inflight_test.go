@@ -87,17 +87,31 @@ func TestInFlight(t *testing.T) {
 	}
 	release <- true
 	release <- true
-	// One network finds its share taken though there is room.
+	// One network finds its share taken though there is room, and takes none by asking.
 	until(t, "room", func() bool {
 		s.from("192.0.2.4")
 		return s.post("/login").StatusCode == 503 && strings.Contains(fmt.Sprint(last(s.log.of("door is full"))["why"]), "network")
 	})
+	for range 10 {
+		if res := s.post("/login"); res.StatusCode != 503 {
+			t.Errorf("a network with its share: %d, want 503", res.StatusCode)
+		}
+	}
 	again := begin("192.0.2.9")
 	<-arrived
 	for range 7 {
 		release <- true
 	}
-	for i, status := range append(running, again) {
+	// Loopback callers, who may be all callers of a proxy, have no share.
+	running = append(running, again)
+	for range 3 {
+		running = append(running, begin("127.0.0.1"))
+		<-arrived
+	}
+	for range 3 {
+		release <- true
+	}
+	for i, status := range running {
 		if got := <-status; got != 302 {
 			t.Errorf("request %d: %d, want 302", i, got)
 		}
