@@ -2,6 +2,8 @@
 # make fuzz     every fuzz target for FUZZTIME (default 1m) each
 # make bench    what decisions cost, beside other limiters: docs/benchmarks.md
 # make attacks  what gets through, beside other limiters: docs/attacks.md
+# make speed    what serve costs beside a bare reverse proxy
+# make soak     300 rounds of the soak, some minutes
 # make tidy     go.mod and go.sum of all modules
 
 # Nested modules require the core by version and carry no replace. They are tidied
@@ -14,7 +16,7 @@ FUZZTIME = 1m
 # Programs that nobody here wrote and that the tests, and bench, talk to.
 DEBIAN = curl ffuf haproxy hydra iproute2 nginx-light nodejs openssl patator php-cli python3 wrk
 
-.PHONY: test tools lint race fuzz bench attacks tidy
+.PHONY: test tools lint race fuzz bench attacks speed soak tidy
 
 test: tools lint race
 
@@ -52,6 +54,12 @@ bench: tools
 
 attacks:
 	go run ./bench/cmd/attacks
+
+speed:
+	go run ./cmd/doorward/internal/speed
+
+soak:
+	DOORWARD_SOAK=300 go test -count=1 -timeout 30m -v -run '^TestSoak$$' ./cmd/doorward/internal/proxy
 
 tidy:
 	go mod tidy

@@ -18,7 +18,9 @@ import (
 // assemble builds what the proxy is made of.
 func assemble(c config.Config, log *slog.Logger) (proxy.Config, error) {
 	pc := proxy.Config{
-		Upstream:          c.Upstream,
+		Upstreams:         c.Upstreams,
+		Health:            c.Health,
+		Reuse:             c.Reuse,
 		ClientsConfigured: c.ClientsConfigured,
 		Log:               log,
 		Timeouts:          proxy.Timeouts(c.Timeouts),

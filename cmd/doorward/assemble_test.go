@@ -43,7 +43,7 @@ limits: {header_bytes: 6KiB, body_bytes: 7KiB, connections: 9, connections_per_n
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pc.Upstream.String() != "http://app:3000" || !pc.ClientsConfigured || pc.Clients.Header() != "X-Real-Ip" || pc.Log != log {
+	if pc.Upstreams[0].String() != "http://app:3000" || !pc.ClientsConfigured || pc.Clients.Header() != "X-Real-Ip" || pc.Log != log {
 		t.Errorf("got %+v", pc)
 	}
 	timeouts := proxy.Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 3 * time.Second, Write: 6 * time.Second, Idle: 4 * time.Second, Shutdown: 5 * time.Second}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"doorward": main})
+	testscript.Main(m, map[string]func(){"doorward": main, "hold": hold})
 }
 
 // The command line, as a person sees it: what is printed, where, and the exit code.

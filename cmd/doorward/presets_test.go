@@ -135,7 +135,7 @@ func startExample(t *testing.T, c config.Config) (addr string, reached *atomic.I
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	t.Cleanup(app.Close)
-	c.Upstream, _ = url.Parse(app.URL)
+	c.Upstreams[0], _ = url.Parse(app.URL)
 	pc, err := assemble(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

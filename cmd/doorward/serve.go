@@ -5,6 +5,7 @@ import (
 	"io"
 	stdlog "log"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/logs"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 )
 
@@ -152,7 +154,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 		return err
 	}
 	doors, rules := count(c)
-	log.Info("serving", "listen", addresses(ports), "upstream", c.Upstream.String(), "doors", doors, "rules", rules)
+	log.Info("serving", "listen", addresses(ports), "upstream", upstreamNames(c.Upstreams), "doors", doors, "rules", rules)
 	for i, d := range c.Doors {
 		var names []string
 		for _, r := range pc.Doors[i].Guard.Rules() {
@@ -174,12 +176,20 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 	return nil
 }
 
+func upstreamNames(list []*url.URL) string {
+	var names []string
+	for _, u := range list {
+		names = append(names, u.String())
+	}
+	return strings.Join(names, ", ")
+}
+
 func newLog(c config.Log, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.Level}
 	if c.JSON {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(logs.NewCounted(slog.NewJSONHandler(w, options)))
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(logs.NewCounted(slog.NewTextHandler(w, options)))
 }
 
 // untilSignal returns a context that ends with the first SIGTERM or SIGINT. The second

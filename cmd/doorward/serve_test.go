@@ -61,7 +61,7 @@ func start(t *testing.T, args ...string) *process {
 // line waits for a log line that holds text.
 func (p *process) line(text string) string {
 	p.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		select {
 		case l := <-p.lines:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/doorward/doorward/cmd/doorward/internal/document"
 	"github.com/doorward/doorward/guard"
 )
 
@@ -45,20 +46,7 @@ func TestExplainDocument(t *testing.T) {
 			t.Errorf("preset %s is not explained", name)
 		}
 	}
-	if got == string(text) {
-		return
-	}
-	if os.Getenv("UPDATE_DOCS") == "" {
-		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
-		i := 0
-		for i < min(len(was), len(is))-1 && was[i] == is[i] {
-			i++
-		}
-		t.Fatalf("%s:%d is %q, explain prints %q: UPDATE_DOCS=1 writes it", file, i+1, was[i], is[i])
-	}
-	if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	document.Whole(t, file, got)
 }
 
 // explained returns what a command prints.

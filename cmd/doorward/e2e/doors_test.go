@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/document"
 )
 
 // A spelling is a request that some application may take for a login.
@@ -160,7 +163,7 @@ func TestDoors(t *testing.T) {
 	if n := len(cells[0]); n < 200 {
 		t.Errorf("%d spellings, want 200 or more", n)
 	}
-	document(t, "doors.md", doorsDocument(all, cells, served))
+	document.Whole(t, filepath.Join(docs, "doors.md"), doorsDocument(all, cells, served))
 }
 
 // try sends one spelling and says what became of it.

@@ -8,11 +8,14 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/document"
 )
 
 // hiddenGuess is the request that all of these try to get past the door, or to the
@@ -204,7 +207,7 @@ func TestSmuggling(t *testing.T) {
 			t.Errorf("%s and %s got different requests", s.name, all[0].name)
 		}
 	}
-	document(t, "smuggling.md", smugglingDocument(all, cells[0]))
+	document.Whole(t, filepath.Join(docs, "smuggling.md"), smugglingDocument(all, cells[0]))
 }
 
 // smuggle sends one row, and then looks for it in what doorward passed on and in what

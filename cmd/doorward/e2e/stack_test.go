@@ -313,35 +313,3 @@ func (r *relay) bytes() (n int) {
 	}
 	return n
 }
-
-// document compares text with a document, or writes it if UPDATE_DOCS is set.
-func document(t *testing.T, name, text string) {
-	t.Helper()
-	file := filepath.Join("..", "..", "..", "docs", name)
-	if os.Getenv("UPDATE_DOCS") != "" {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	was, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(was) == text {
-		return
-	}
-	old, now := strings.Split(string(was), "\n"), strings.Split(text, "\n")
-	for i := range max(len(old), len(now)) {
-		var a, b string
-		if i < len(old) {
-			a = old[i]
-		}
-		if i < len(now) {
-			b = now[i]
-		}
-		if a != b {
-			t.Fatalf("docs/%s:%d is\n%s\nand was found to be\n%s\nUPDATE_DOCS=1 writes it", name, i+1, a, b)
-		}
-	}
-}

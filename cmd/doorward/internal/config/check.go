@@ -26,7 +26,9 @@ const (
 func (s *source) check(f *file) Config {
 	c := Config{
 		Listen:            s.listen(f.Listen),
-		Upstream:          f.Upstream.URL,
+		Upstreams:         s.upstreams(f),
+		Health:            s.health(f.Health),
+		Reuse:             s.reuse(&f.Reuse),
 		Clients:           s.clients(f.Clients),
 		ClientsConfigured: f.Clients != nil,
 		Log:               Log{JSON: f.Log.Format == "json", Level: slog.LevelInfo},
@@ -41,9 +43,6 @@ func (s *source) check(f *file) Config {
 	}
 	if f.Log.Level != "" {
 		_ = c.Log.Level.UnmarshalText([]byte(f.Log.Level)) // the words are slog's own
-	}
-	if !s.has("upstream") {
-		s.fail("upstream", "must be a URL such as http://127.0.0.1:3000")
 	}
 	if len(f.Doors) == 0 {
 		s.fail("doors", "must have at least one door")

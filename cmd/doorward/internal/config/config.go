@@ -17,6 +17,7 @@ import (
 
 	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
+	upstreams "github.com/doorward/doorward/cmd/doorward/internal/upstream"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
@@ -26,9 +27,12 @@ import (
 // Config is all that serve needs to know, defaults filled in. Its parts are the
 // configurations of the packages that they are for.
 type Config struct {
-	Listen   []Listener
-	Upstream *url.URL
-	Clients  clientip.Config
+	Listen []Listener
+	// Upstreams are the copies of the application, at least one.
+	Upstreams []*url.URL
+	Health    *upstreams.Health // nil if nothing checks them
+	Reuse     upstreams.Reuse
+	Clients   clientip.Config
 	// ClientsConfigured says that something was said about Clients, even if it is
 	// that there are no proxies.
 	ClientsConfigured bool

@@ -15,6 +15,7 @@ import (
 	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/certs"
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
+	upstreams "github.com/doorward/doorward/cmd/doorward/internal/upstream"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
@@ -45,6 +46,8 @@ listen:
     tls: [{cert_file: testdata/first.pem, key_file: testdata/first.key}, {cert_file: testdata/second.pem, key_file: testdata/second.key}]
   - {address: "127.0.0.1:9444", proxy_protocol: refused, tls: {cert_file: testdata/second.pem, key_file: testdata/second.key}}
 upstream: https://app.example:8443/
+health: {path: /healthz?deep=1, every: 10s, timeout: 3s, statuses: [200, 204], unhealthy_after: 3, healthy_after: 1}
+reuse: {idle: 4s, reads_bodies: false, spare: 8}
 clients:
   header: Forwarded
   trusted_proxies: [10.0.0.0/8, "2001:db8::/32"]
@@ -146,7 +149,10 @@ func TestFull(t *testing.T) {
 			{Network: "tcp", Address: ":9443", TLS: []certs.Files{first, second}},
 			{Network: "tcp", Address: "127.0.0.1:9444", TLS: []certs.Files{second}},
 		},
-		Upstream:          &url.URL{Scheme: "https", Host: "app.example:8443"},
+		Upstreams: []*url.URL{{Scheme: "https", Host: "app.example:8443"}},
+		Health: &upstreams.Health{Path: "/healthz?deep=1", Every: 10 * time.Second, Timeout: 3 * time.Second,
+			Statuses: append(one(200), one(204)...), UnhealthyAfter: 3, HealthyAfter: 1},
+		Reuse:             upstreams.Reuse{Idle: 4 * time.Second, Spare: 8},
 		Clients:           clientip.Config{Header: "Forwarded", Trusted: networks("10.0.0.0/8", "2001:db8::/32"), TrustUnix: true},
 		ClientsConfigured: true,
 		Doors: []Door{{
@@ -211,8 +217,9 @@ func TestDefaults(t *testing.T) {
 	}
 	m, h := time.Minute, time.Hour
 	want := Config{
-		Listen:   []Listener{{Network: "tcp", Address: "127.0.0.1:8080"}},
-		Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:3000"},
+		Listen:    []Listener{{Network: "tcp", Address: "127.0.0.1:8080"}},
+		Upstreams: []*url.URL{{Scheme: "http", Host: "127.0.0.1:3000"}},
+		Reuse:     upstreams.Reuse{Idle: time.Second},
 		Doors: []Door{{
 			Name: "login",
 			Door: door.Config{Routes: []string{"POST /login"}},

@@ -7,14 +7,30 @@ import (
 
 const noSuccess = "must say what a right guess looks like; there is no default, since most applications answer 200 or 302 to wrong ones too"
 
+// several is a configuration that is good but for its list of upstreams.
+func several(list string) string {
+	return strings.Replace(good, "upstream: http://127.0.0.1:3000", "upstreams: "+list, 1)
+}
+
+func TestUpstreams(t *testing.T) {
+	c := mustParse(t, several(`[http://a:1, "https://[::1]/", h2c://b, unix:/run/app.sock]`))
+	var got []string
+	for _, u := range c.Upstreams {
+		got = append(got, u.String())
+	}
+	if s := strings.Join(got, " "); s != "http://a:1 https://[::1] h2c://b unix:/run/app.sock" {
+		t.Errorf("upstreams %s", s)
+	}
+}
+
 func TestFileErrors(t *testing.T) {
 	for _, row := range []struct{ text, want string }{
 		{"", " is empty"},
 		{"# nothing\n", " is empty"},
 		{"---\n", " is empty"},
 		{"~", " is empty"},
-		{"- a\n", "1:1: must be a mapping with listen, upstream, clients, realms, doors, devices, log, timeouts, limits, got a list"},
-		{"hello", "1:1: must be a mapping with listen, upstream, clients, realms, doors, devices, log, timeouts, limits, got hello"},
+		{"- a\n", "1:1: must be a mapping with listen, upstream, upstreams, health, reuse, clients, realms, doors, devices, log, timeouts, limits, got a list"},
+		{"hello", "1:1: must be a mapping with listen, upstream, upstreams, health, reuse, clients, realms, doors, devices, log, timeouts, limits, got hello"},
 		{good + "---\na: 1\n", "9:1: must be one document, here a second one starts"},
 		{good + "---\na: [\n", "11:1: not YAML: while parsing a flow node: did not find expected node content"},
 		{"a: b: c\n", "1:5: not YAML: mapping values are not allowed in this context"},
@@ -138,6 +154,27 @@ func TestValueErrors(t *testing.T) {
 		{strings.Replace(good, "3000", "3000?a", 1), "1:11: upstream: must have no query and no fragment, got http://127.0.0.1:3000?a"},
 		{strings.Replace(good, "3000", "0", 1), "1:11: upstream: must have a port from 1 to 65535, got http://127.0.0.1:0"},
 		{strings.Replace(good, "//", "//a:b@", 1), "1:11: upstream: must have no user and password, got http://a:b@127.0.0.1:3000"},
+		{strings.Replace(good, "http://127.0.0.1:3000", "unix:app.sock", 1), "1:11: upstream: must have the path of a socket, as in unix:/run/app.sock, got unix:app.sock"},
+		{strings.Replace(good, "http://127.0.0.1:3000", "unix://run/app.sock", 1), "1:11: upstream: must have the path of a socket, as in unix:/run/app.sock, got unix://run/app.sock"},
+		{strings.Replace(good, "http://", "h2c:", 1), "1:11: upstream: must be a URL such as http://127.0.0.1:3000, got h2c:127.0.0.1:3000"},
+		{top("upstreams: [http://b]"), "2:12: upstreams: must not be there with upstream"},
+		{several("[]"), "1:12: upstreams: must not be empty"},
+		{several("http://a"), "1:12: upstreams: must be a list, got http://a"},
+		{several("[http://a, ftp://b]"), "1:23: upstreams[1]: must be a URL such as http://127.0.0.1:3000, got ftp://b"},
+		{several("[http://a, http://a/]"), "1:23: upstreams[1]: must be there once, upstreams[0] has it too"},
+		{top("health: {}"), "2:9: health.path: is missing: must be a path such as /healthz"},
+		{top("health: {path: healthz}"), "2:16: health.path: must be a path such as /healthz"},
+		{top(`health: {path: "/a b"}`), "2:16: health.path: must be a path such as /healthz"},
+		{top("health: {path: /, every: 0s}"), "2:26: health.every: must be positive (leave it out for the default), got 0s"},
+		{top("health: {path: /, every: 1s}"), "2:9: health.timeout: is missing: must not be longer than every (1s), got 2s"},
+		{top("health: {path: /, every: 1s, timeout: 2s}"), "2:39: health.timeout: must not be longer than every (1s), got 2s"},
+		{top("health: {path: /, statuses: ok}"), "2:29: health.statuses: must be statuses from 200 to 599 such as 302, 2xx or 200-299, got ok"},
+		{top("health: {path: /, unhealthy_after: 0}"), "2:36: health.unhealthy_after: must be positive (leave it out for the default), got 0"},
+		{top("health: {path: /, healthy_after: x}"), "2:34: health.healthy_after: must be a whole number, got x"},
+		{top("reuse: {idle: -1s}"), "2:15: reuse.idle: must be positive (leave it out for the default), got -1s"},
+		{top("reuse: {reads_bodies: yes}"), "2:23: reuse.reads_bodies: must be true or false, got yes"},
+		{top("reuse: {spare: 257}"), "2:16: reuse.spare: must be 1 to 256, got 257"},
+		{top("reuse: {spare: 1, reads_bodies: true}"), "2:16: reuse.spare: must not be there with reads_bodies: connections are kept then"},
 		// Clients.
 		{top("clients: {header: X-Real-IP}"), "2:10: clients: trusted_proxies, hops or trust_unix must be set with header X-Real-Ip: anyone can send it"},
 		{top("clients: {header: a b, hops: 1}"), `2:19: clients.header: must be the name of a header, got "a b"`},

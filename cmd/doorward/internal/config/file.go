@@ -8,15 +8,35 @@ import (
 // A file is what a configuration file holds. The decoder takes keys and types from
 // here, and there is no other description of them.
 type file struct {
-	Listen   listenFile           `yaml:"listen"`
-	Upstream upstream             `yaml:"upstream"`
-	Clients  *clientsFile         `yaml:"clients"`
-	Realms   map[string]realmFile `yaml:"realms"`
-	Doors    []doorFile           `yaml:"doors"`
-	Devices  *devicesFile         `yaml:"devices"`
-	Log      logFile              `yaml:"log"`
-	Timeouts timeoutsFile         `yaml:"timeouts"`
-	Limits   limitsFile           `yaml:"limits"`
+	Listen    listenFile           `yaml:"listen"`
+	Upstream  upstream             `yaml:"upstream"`
+	Upstreams []upstream           `yaml:"upstreams"`
+	Health    *healthFile          `yaml:"health"`
+	Reuse     reuseFile            `yaml:"reuse"`
+	Clients   *clientsFile         `yaml:"clients"`
+	Realms    map[string]realmFile `yaml:"realms"`
+	Doors     []doorFile           `yaml:"doors"`
+	Devices   *devicesFile         `yaml:"devices"`
+	Log       logFile              `yaml:"log"`
+	Timeouts  timeoutsFile         `yaml:"timeouts"`
+	Limits    limitsFile           `yaml:"limits"`
+}
+
+// healthFile says how copies of the application are checked.
+type healthFile struct {
+	Path           string   `yaml:"path"`
+	Every          interval `yaml:"every"`
+	Timeout        interval `yaml:"timeout"`
+	Statuses       statuses `yaml:"statuses"`
+	UnhealthyAfter positive `yaml:"unhealthy_after"`
+	HealthyAfter   positive `yaml:"healthy_after"`
+}
+
+// reuseFile says which connections to the application are used again.
+type reuseFile struct {
+	Idle        interval `yaml:"idle"`
+	ReadsBodies bool     `yaml:"reads_bodies"`
+	Spare       positive `yaml:"spare"`
 }
 
 type clientsFile struct {

@@ -58,7 +58,7 @@ func checkErrors(t *testing.T, text string, err error) {
 
 // build does what serve does with a Config, without the memory that it asks for.
 func build(t *testing.T, c Config) {
-	if len(c.Listen) == 0 || c.Upstream == nil || len(c.Doors) == 0 {
+	if len(c.Listen) == 0 || len(c.Upstreams) == 0 || len(c.Doors) == 0 {
 		t.Fatalf("accepted without what is needed: %+v", c)
 	}
 	if _, err := clientip.New(c.Clients); err != nil {

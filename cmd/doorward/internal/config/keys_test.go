@@ -49,6 +49,7 @@ func missing(t *testing.T, text string) (keys []string) {
 			given["doors.challenge."+rest] = true
 		}
 	}
+	given["upstreams"] = true    // not together with upstream, see TestUpstreams
 	given["clients.hops"] = true // not together with trusted_proxies, see TestHops
 	var walk func(path string, typ reflect.Type)
 	walk = func(path string, typ reflect.Type) {

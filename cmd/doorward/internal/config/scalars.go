@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	upstreams "github.com/doorward/doorward/cmd/doorward/internal/upstream"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/outcome"
 )
@@ -202,14 +203,24 @@ func (a *address) set(s scalar) error {
 	return nil
 }
 
+var errNoUpstream = errors.New("must be a URL such as http://127.0.0.1:3000")
+
 // upstream is where requests go.
 type upstream struct{ *url.URL }
 
 func (u *upstream) set(s scalar) error {
 	parsed, err := url.Parse(s.text)
 	switch {
-	case err != nil || s.tag != "!!str" || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "":
-		return errors.New("must be a URL such as http://127.0.0.1:3000")
+	case err != nil || s.tag != "!!str":
+		return errNoUpstream
+	case parsed.Scheme == "unix":
+		if err := upstreams.Check(parsed); err != nil {
+			return err
+		}
+		u.URL = parsed
+		return nil
+	case parsed.Scheme != "http" && parsed.Scheme != "https" && parsed.Scheme != "h2c" || parsed.Hostname() == "":
+		return errNoUpstream
 	case parsed.User != nil:
 		return errors.New("must have no user and password")
 	case parsed.Path != "" && parsed.Path != "/":

@@ -76,8 +76,8 @@ func guarded(upstream string, log *slog.Logger) (*proxy.Proxy, int, error) {
 		return nil, 0, err
 	}
 	p, err := proxy.New(proxy.Config{
-		Upstream: c.Upstream,
-		Doors:    []proxy.Door{{Name: d.Name, Match: match, Guard: g, Outcome: answers, MaxBody: d.MaxBody}},
+		Upstreams: c.Upstreams,
+		Doors:     []proxy.Door{{Name: d.Name, Match: match, Guard: g, Outcome: answers, MaxBody: d.MaxBody}},
 		// All callers are on this machine and count as one, through whatever they come.
 		ClientsConfigured: true,
 		Log:               log,

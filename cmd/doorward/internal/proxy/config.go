@@ -10,6 +10,7 @@ import (
 
 	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
+	"github.com/doorward/doorward/cmd/doorward/internal/upstream"
 	"github.com/doorward/doorward/device"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
@@ -18,9 +19,13 @@ import (
 
 // Config says what a proxy stands in front of.
 type Config struct {
-	// Upstream is the application: a scheme, http or https, and a host. It has no
+	// Upstream is the application, as in upstream.Config: a scheme and a host. It has no
 	// path: targets are passed on as they are.
 	Upstream *url.URL
+	// Upstreams are several copies of it, instead.
+	Upstreams []*url.URL
+	Reuse     upstream.Reuse
+	Health    *upstream.Health
 	// Doors are asked in order; the first that covers a request guards it.
 	Doors []Door
 	// Clients says who a request is from. Nil is the peer of the connection.
@@ -99,15 +104,22 @@ const (
 
 // complete returns c with its defaults filled in, or an error that names the field.
 func (c Config) complete() (Config, error) {
-	switch u := c.Upstream; {
-	case u == nil:
+	switch {
+	case c.Upstream != nil && len(c.Upstreams) > 0:
+		return c, errors.New("proxy: Upstream and Upstreams must not both be set")
+	case c.Upstream != nil:
+		c.Upstreams = []*url.URL{c.Upstream}
+	case len(c.Upstreams) == 0:
 		return c, errors.New("proxy: Upstream must be set")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return c, fmt.Errorf("proxy: Upstream must be an http or https URL, got %q", u.Redacted())
-	case u.Host == "":
-		return c, fmt.Errorf("proxy: Upstream must have a host, got %q", u.Redacted())
-	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Opaque != "":
-		return c, fmt.Errorf("proxy: Upstream must have a scheme and a host only, since targets are passed on as they are, got %q", u.Redacted())
+	}
+	for i, u := range c.Upstreams {
+		field := "Upstream"
+		if c.Upstream == nil {
+			field = fmt.Sprintf("Upstreams[%d]", i)
+		}
+		if err := upstream.Check(u); err != nil {
+			return c, fmt.Errorf("proxy: %s %w, got %q", field, err, u.Redacted())
+		}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

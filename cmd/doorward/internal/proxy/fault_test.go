@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/document"
 )
 
 // never answers nothing until the other side hangs up.
@@ -41,13 +43,15 @@ func TestFaults(t *testing.T) {
 	rst := func(conn net.Conn, _ *bufio.Reader) { reset(conn) }
 	headSeen := make(chan bool)
 	word := "Doorward-Outcome: succeeded\r\n"
-	for _, row := range []struct {
+	table := []struct {
 		name    string
 		app     func(net.Conn, *bufio.Reader)
 		send    string // what the client sends if it is no ordinary attempt
 		outcome string
 		status  int
 	}{
+		{"no connection: nobody listens", nil, "", "void", 502},
+		{"no connection: nobody accepts it", nil, "", "void", 504},
 		{"right", reads(right), "", "succeeded", 302},
 		{"wrong", reads(wrong), "", "failed", 200},
 		{"right status, no cookie", reads("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), "", "failed", 302},
@@ -79,6 +83,15 @@ func TestFaults(t *testing.T) {
 			}
 		}, "", "failed", 502},
 		{"before the body is read", answers(right, never), "", "succeeded", 302},
+		{"before the body is read, then closes", answers(right, nil), "", "succeeded", 302},
+		{"a byte at a time", func(conn net.Conn, r *bufio.Reader) {
+			req, _ := http.ReadRequest(r)
+			io.Copy(io.Discard, req.Body)
+			for i := range right {
+				io.WriteString(conn, right[i:i+1])
+			}
+		}, "", "succeeded", 302},
+		{"answers twice", reads(right + wrong), "", "succeeded", 302},
 		{"HTTP/1.0", reads("HTTP/1.0 302 Found\r\nSet-Cookie: session=s\r\n\r\n"), "", "succeeded", 302},
 		{"103, then right", reads("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + right), "", "succeeded", 302},
 		{"a word in 103", reads("HTTP/1.1 103 Early Hints\r\n" + word + "\r\n" + wrong), "", "failed", 200},
@@ -98,65 +111,99 @@ func TestFaults(t *testing.T) {
 		{"body breaks off", reads(right), "half", "", 400},
 		{"two lengths sent", reads(right), "POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "", 400},
 		{"header too long", reads(right), "POST /login HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\nContent-Length: 0\r\n\r\n", "", 431},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			a := listen(t, row.app)
-			s := serve(t, a.addr, func(c *Config) {
-				switch row.status { // others must not be cut off on a busy machine
-				case 504:
-					c.Timeouts.Response = time.Second
-				case 408:
-					c.Timeouts.Body = time.Second
-				}
-			})
-			conn := s.dial()
-			r := bufio.NewReader(conn)
-			switch row.send {
-			case "":
-				io.WriteString(conn, request("POST", "/login", "user=a&pass=b"))
-			case "half":
-				io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na")
-				conn.(*net.TCPConn).CloseWrite()
-			case "expect":
-				io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
-				if line, err := r.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
-					t.Fatalf("%q, %v instead of 100 Continue", line, err)
-				}
-				r.ReadString('\n')
-				io.WriteString(conn, "a=b")
-			default:
-				io.WriteString(conn, row.send)
-			}
-			var res *http.Response
-			for {
-				var err error
-				if res, err = http.ReadResponse(r, &http.Request{Method: "POST"}); err != nil {
-					t.Fatal(err)
-				}
-				if v := res.Header.Get("Doorward-Outcome"); v != "" {
-					t.Errorf("status %d carries Doorward-Outcome: %s", res.StatusCode, v)
-				}
-				if res.StatusCode >= 200 || res.StatusCode == 101 {
-					break
-				}
-			}
-			if res.StatusCode != row.status {
-				t.Errorf("status %d, want %d", res.StatusCode, row.status)
-			}
-			switch row.name {
-			case "stalls in the body":
-				conn.Close()
-			case "resets in the body":
-				close(headSeen)
-			}
-			io.Copy(io.Discard, res.Body)
-			if v, ok := res.Trailer["Doorward-Outcome"]; ok {
-				t.Errorf("trailer Doorward-Outcome: %q", v)
-			}
-			s.ended(row.outcome)
-		})
 	}
+	defer func() {
+		var rows [][]string
+		for _, row := range table {
+			became := row.outcome
+			if became == "" {
+				became = "not charged"
+			}
+			rows = append(rows, []string{row.name, fmt.Sprint(row.status), became})
+		}
+		document.Table(t, faultsDocument, "application", rows)
+	}()
+	t.Run("rows", func(t *testing.T) {
+		for _, row := range table {
+			t.Run(row.name, func(t *testing.T) {
+				t.Parallel()
+				var addr string
+				switch {
+				case row.app != nil:
+					addr = listen(t, row.app).addr
+				case row.status == 504:
+					addr = deaf(t)
+				default:
+					addr = deadAddr(t)
+				}
+				s := serve(t, addr, func(c *Config) {
+					switch row.status { // others must not be cut off on a busy machine
+					case 504:
+						c.Timeouts.Response = time.Second
+					case 408:
+						c.Timeouts.Body = time.Second
+					}
+				})
+				conn := s.dial()
+				r := bufio.NewReader(conn)
+				switch row.send {
+				case "":
+					io.WriteString(conn, request("POST", "/login", "user=a&pass=b"))
+				case "half":
+					io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na")
+					conn.(*net.TCPConn).CloseWrite()
+				case "expect":
+					io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+					if line, err := r.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+						t.Fatalf("%q, %v instead of 100 Continue", line, err)
+					}
+					r.ReadString('\n')
+					io.WriteString(conn, "a=b")
+				default:
+					io.WriteString(conn, row.send)
+				}
+				var res *http.Response
+				for {
+					var err error
+					if res, err = http.ReadResponse(r, &http.Request{Method: "POST"}); err != nil {
+						t.Fatal(err)
+					}
+					if v := res.Header.Get("Doorward-Outcome"); v != "" {
+						t.Errorf("status %d carries Doorward-Outcome: %s", res.StatusCode, v)
+					}
+					if res.StatusCode >= 200 || res.StatusCode == 101 {
+						break
+					}
+				}
+				if res.StatusCode != row.status {
+					t.Errorf("status %d, want %d", res.StatusCode, row.status)
+				}
+				switch row.name {
+				case "stalls in the body":
+					conn.Close()
+				case "resets in the body":
+					close(headSeen)
+				}
+				io.Copy(io.Discard, res.Body)
+				if v, ok := res.Trailer["Doorward-Outcome"]; ok {
+					t.Errorf("trailer Doorward-Outcome: %q", v)
+				}
+				s.ended(row.outcome)
+			})
+		}
+	})
+}
+
+const faultsDocument = "../../../../docs/faults.md"
+
+// deadAddr returns an address that nobody listens at.
+func deadAddr(t testing.TB) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	return ln.Addr().String()
 }
 
 // ended checks how the one attempt of a site ended, by its log and by its guard, once
@@ -239,12 +286,7 @@ func (s *site) answerHead(conn net.Conn) {
 // TestDeadUpstream: what never reached the application is void, each time; but not
 // for who lists the status, and not for who hangs up.
 func TestDeadUpstream(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln.Close()
-	s := serve(t, ln.Addr().String())
+	s := serve(t, deadAddr(t))
 	for i := range 20 {
 		if res := s.post("/login"); res.StatusCode != 502 {
 			t.Fatalf("try %d: status %d", i, res.StatusCode)

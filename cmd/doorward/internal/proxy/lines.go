@@ -3,6 +3,7 @@ package proxy
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type lines struct {
 	unlet    *logs.Kind
 	slow     *logs.Kind
 	full     *logs.Kind
+	health   *logs.Kind
 
 	hidden map[string]bool // doors whose paths name subjects; "" is no door
 }
@@ -46,6 +48,7 @@ func newLines(log *slog.Logger, doors []Door) lines {
 		upstream: logs.NewKind(log, slog.LevelError, "upstream failed"),
 		outcome:  logs.NewKind(log, slog.LevelWarn, "outcome unclear"),
 		server:   logs.NewKind(log, slog.LevelWarn, "server"),
+		health:   logs.NewKind(log, slog.LevelWarn, "upstream health"),
 		closed:   logs.NewKind(log, slog.LevelError, "doors are closed to a local proxy: say how callers are named"),
 		local:    logs.NewKind(log, slog.LevelWarn, "a caller on this machine is locked out: if it is a proxy, so are all callers behind it"),
 		unlet:    logs.NewKind(log, slog.LevelWarn, "connection refused"),
@@ -56,7 +59,7 @@ func newLines(log *slog.Logger, doors []Door) lines {
 }
 
 func (l *lines) all() []*logs.Kind {
-	return []*logs.Kind{l.refused, l.bad, l.settled, l.upstream, l.outcome, l.server, l.closed, l.ignored, l.local, l.unlet, l.slow, l.full}
+	return []*logs.Kind{l.refused, l.bad, l.settled, l.upstream, l.outcome, l.server, l.closed, l.ignored, l.local, l.unlet, l.slow, l.full, l.health}
 }
 
 // flush writes what was suppressed and has not been reported.
@@ -64,6 +67,17 @@ func (l *lines) flush() {
 	for _, k := range l.all() {
 		k.Flush()
 	}
+}
+
+// changed says that a copy of the application was found healthy, or not.
+func (l *lines) changed(u *url.URL, healthy bool, why string) {
+	l.health.Write(time.Now(), func() []slog.Attr {
+		attrs := []slog.Attr{slog.String("upstream", u.String()), slog.Bool("healthy", healthy)}
+		if why != "" {
+			attrs = append(attrs, slog.String("why", logs.Cut(why, 300)))
+		}
+		return attrs
+	})
 }
 
 func (l *lines) refusal(now time.Time, v *visit, r *http.Request, verdict guard.Verdict) {

@@ -9,14 +9,14 @@
 // parameter or a field makes of it. Outside doors bodies are streamed, of any size and for
 // any time, but for those that such a field is looked for in.
 //
-// It gives up connection reuse at doors: a kept connection may be closed by the
+// It sends no request again, at doors or not: a kept connection may be closed by the
 // application just when a request is sent, and then nobody knows whether it was
 // read. It refuses what no two servers agree on, at doors or not: targets that are
 // no path and no URL, and hosts in other scripts than ASCII. It passes on no request
 // trailers, and no change of protocol but to WebSocket.
 //
-// It speaks HTTP/1 on both sides, and HTTP/2 to clients over TLS. A Go application needs no proxy: package
-// httpguard does the same in its own process.
+// It speaks HTTP/1, HTTP/2 to clients over TLS, and h2c to applications that are said to.
+// A Go application needs no proxy: package httpguard does the same in its own process.
 package proxy
 
 import (
@@ -33,6 +33,7 @@ import (
 	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/count"
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
+	"github.com/doorward/doorward/cmd/doorward/internal/upstream"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/httpguard"
@@ -45,6 +46,8 @@ type Proxy struct {
 	config  Config
 	doors   []guarded
 	pass    *httputil.ReverseProxy // outside doors
+	pool    *upstream.Pool
+	buffers buffers
 	lines   lines
 	ignored ignored
 	conns   *count.Count
@@ -80,8 +83,11 @@ func New(c Config) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{config: c, lines: newLines(c.Log, c.Doors), conns: count.New(c.Limits.Connections, c.Limits.PerNetwork)}
-	p.pass = p.reverse(passTransport(c))
-	attempts := p.reverse(attemptTransport(c))
+	if p.pool, err = pool(c, &p.lines); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	p.pass = p.reverse(p.pool)
+	attempts := p.reverse(attempts{p.pool, c.Timeouts.Response})
 	for i := range c.Doors {
 		d := &c.Doors[i]
 		maxBody := d.MaxBody
@@ -119,7 +125,7 @@ func New(c Config) (*Proxy, error) {
 // ServeHTTP judges one request and passes it on or answers it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &visit{w: w}
-	u, ok := target(p.config.Upstream, r.Method, r.RequestURI)
+	u, ok := target(r.Method, r.RequestURI)
 	if !ok || !saneHost(r.Host) || !sound2(r) || r.Method == http.MethodConnect {
 		p.bad(w, r, "")
 		return

@@ -49,7 +49,8 @@ func (p *Proxy) ServePorts(ctx context.Context, ports ...Port) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true) // over TLS, which ports have or have not
 	defer p.lines.flush()
-	defer p.pass.Transport.(*http.Transport).CloseIdleConnections()
+	defer p.pool.CloseIdle()
+	defer p.pool.Watch()()
 
 	served := make(chan error, len(ports))
 	for _, port := range ports {

@@ -7,17 +7,17 @@ import (
 )
 
 // target returns the URL that makes net/http write raw, the target as received, onto
-// the upstream's request line byte for byte. An absolute URL, which only proxies are
+// the upstream's request line byte for byte, once the pool has put a host in. An absolute URL, which only proxies are
 // sent, loses scheme and host and nothing else.
 //
 // It reports false for what is no request target: then no two servers need agree on
 // what it is, and doors were not made to judge it.
-func target(upstream *url.URL, method, raw string) (*url.URL, bool) {
+func target(method, raw string) (*url.URL, bool) {
 	t, ok := origin(method, raw)
 	if !ok {
 		return nil, false
 	}
-	u := &url.URL{Scheme: upstream.Scheme, Host: upstream.Host}
+	u := &url.URL{}
 	if !strings.HasPrefix(t, "//") {
 		u.Opaque = t // written as it is
 		return u, true

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"time"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/logs"
+	"github.com/doorward/doorward/cmd/doorward/internal/upstream"
 	"github.com/doorward/doorward/httpguard"
 	"github.com/doorward/doorward/outcome"
 )
@@ -27,8 +28,24 @@ func (p *Proxy) reverse(t http.RoundTripper) *httputil.ReverseProxy {
 		ErrorHandler:   p.fault,
 		FlushInterval:  flushAfter,
 		ErrorLog:       log.New(lineWriter{p.lines.upstream}, "", 0),
+		BufferPool:     &p.buffers,
 	}
 }
+
+// buffers are what bodies are copied through, each of the size that ReverseProxy would
+// make for every answer.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if v, ok := b.pool.Get().(*[copySize]byte); ok {
+		return v[:]
+	}
+	return make([]byte, copySize)
+}
+
+func (b *buffers) Put(buf []byte) { b.pool.Put((*[copySize]byte)(buf)) }
+
+const copySize = 32 << 10
 
 // rewrite prepares the request to the application. What Connection names has been
 // removed before, so that no caller can remove what is written here.
@@ -39,9 +56,6 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	if v.door != "" {
 		r.Out.Header.Del("Expect") // the body is here already
 	}
-	// An application that answers without reading the body would take it for the next
-	// request on a kept connection: one that no door has seen.
-	r.Out.Close = r.In.Body != nil && r.In.Body != http.NoBody
 	upgrade(r.Out.Header)
 	clean(r.Out.Header, p.config.Clients.Header(), v.believed())
 	v.tell(r.In, r.Out.Header)
@@ -86,12 +100,6 @@ func (w wordless) WriteHeader(status int) {
 // Those of unknown length and event streams do not wait.
 const flushAfter = 100 * time.Millisecond
 
-// dialError says that there was no connection to the application, so that nothing of
-// a request can have reached it.
-type dialError struct{ error }
-
-func (e dialError) Unwrap() error { return e.error }
-
 // maxAnswerHeader bounds the header of an answer, in bytes: 1 MiB is more than any
 // application means to send.
 const maxAnswerHeader = 1 << 20
@@ -99,61 +107,32 @@ const maxAnswerHeader = 1 << 20
 // errTooSlow says that the application did not answer in time.
 var errTooSlow = errors.New("no answer in time")
 
-func transport(c Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: min(dialTimeout, c.Timeouts.Response/2)}
-	t := &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, dialError{err}
-			}
-			return conn, nil
-		},
-		DisableCompression:     true, // bodies are the application's
-		MaxResponseHeaderBytes: maxAnswerHeader,
-		Protocols:              new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(true)
-	secure := &tls.Dialer{NetDialer: dialer, Config: &tls.Config{ServerName: c.Upstream.Hostname()}}
-	t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := secure.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, dialError{err}
-		}
-		return conn, nil
-	}
-	return t
+// pool returns the connections to the application, for doors and all else.
+func pool(c Config, lines *lines) (*upstream.Pool, error) {
+	return upstream.New(upstream.Config{
+		URLs: c.Upstreams,
+		// Dead copies are found before Response has passed, so that it is known that
+		// nothing was sent.
+		DialTimeout:    min(dialTimeout, c.Timeouts.Response/time.Duration(1+len(c.Upstreams))),
+		MaxHeaderBytes: maxAnswerHeader,
+		Reuse:          c.Reuse,
+		Health:         c.Health,
+		Changed:        lines.changed,
+	})
 }
 
-// passTransport is for requests outside doors.
-func passTransport(c Config) *http.Transport {
-	t := transport(c)
-	t.MaxIdleConnsPerHost = 256
-	t.IdleConnTimeout = 90 * time.Second
-	t.ExpectContinueTimeout = time.Second
-	return t
-}
-
-// attempts is for requests at doors. http.Transport sends a request again if the kept
-// connection that it was sent on turns out to be closed and the method or an
-// Idempotency-Key lets it; so connections are not kept.
+// attempts is for requests at doors.
 type attempts struct {
-	*http.Transport
+	http.RoundTripper
 	wait time.Duration
-}
-
-func attemptTransport(c Config) *attempts {
-	t := transport(c)
-	t.DisableKeepAlives = true
-	return &attempts{Transport: t, wait: c.Timeouts.Response}
 }
 
 // RoundTrip waits for the final status until wait has passed; for the body after it,
 // as long as it takes.
-func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	timer := time.AfterFunc(a.wait, func() { cancel(errTooSlow) })
-	res, err := a.Transport.RoundTrip(r.WithContext(ctx))
+	res, err := a.RoundTripper.RoundTrip(r.WithContext(ctx))
 	inTime := timer.Stop()
 	switch {
 	case err == nil && inTime:
@@ -175,7 +154,7 @@ func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 func (p *Proxy) fault(w http.ResponseWriter, r *http.Request, err error) {
 	v := visitOf(r.Context())
 	gone := r.Context().Err() != nil
-	var unreached dialError
+	var unreached upstream.DialError
 	permit := httpguard.FromRequest(r)
 	if v.door != "" {
 		if errors.As(err, &unreached) && !gone {
