@@ -55,7 +55,7 @@ func TestFaults(t *testing.T) {
 		{"right", reads(right), "", "succeeded", 302},
 		{"wrong", reads(wrong), "", "failed", 200},
 		{"right status, no cookie", reads("HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"), "", "failed", 302},
-		{"closes at once", func(conn net.Conn, _ *bufio.Reader) {}, "", "failed", 502},
+		{"closes at the first byte", func(conn net.Conn, r *bufio.Reader) { r.Peek(1) }, "", "failed", 502},
 		{"resets at the first byte", func(conn net.Conn, r *bufio.Reader) { r.Peek(1); reset(conn) }, "", "failed", 502},
 		{"never answers", never, "", "failed", 504},
 		{"half a status line", answers("HTTP/1.1 302 Fo", never), "", "failed", 504},
