@@ -60,7 +60,8 @@ func (f *figures) text() string {
 
 	p("## Memory\n\n")
 	p("![Bytes per key at 1,000,000 keys](benchmarks-memory.svg)\n\n")
-	p("A limiter that holds 1,000,000 keys: bytes per key, the keys' own strings included where there are any; a forced collection with the\n")
+	p("A limiter that holds 1,000,000 keys: bytes per key, the keys' own strings included where there are any, and how many of\n")
+	p("them a collection looks for pointers in; a forced collection with the\n")
 	p("limiter live and just after it was dropped; and the longest single attempt while the table grew from nothing, those left out in which\n")
 	p("the system gave the processor to others, here and below. Our tables are allocated at once, with the pool of reservations in flight\n")
 	p("(32 bytes each, 65,536 unless configured) beside them. httprate keeps hashes instead of keys, for two windows.\n\n%s\n", f.memoryTable())
@@ -85,7 +86,9 @@ func (f *figures) text() string {
 	p("![Requests per second](benchmarks-proxy.svg)\n\n")
 	p("wrk with 16 connections posts a form, through each proxy, to one small application; all of it on loopback and on the same two\n")
 	p("processors, so that every process takes time from the others. `doorward serve` reads the body before it decides, and waits for the\n")
-	p("answer to learn how the attempt ended; `limit_req` counts requests and does neither.\n\n%s", f.proxyTable())
+	p("answer to learn how the attempt ended; `limit_req` counts requests and does neither. All three use connections to the application\n")
+	p("again; `doorward serve` does so after requests with a body because it is told that this application reads them (`reads_bodies`,\n")
+	p("[upstreams.md](upstreams.md)).\n\n%s", f.proxyTable())
 	return b.String()
 }
 
@@ -126,12 +129,12 @@ func (f *figures) memoryTable() string {
 			continue
 		}
 		rows = append(rows, []string{
-			name(p), report.Ratio(m.BytesPerKey, base.BytesPerKey, "B"),
+			name(p), report.Ratio(m.BytesPerKey, base.BytesPerKey, "B"), fmt.Sprintf("%.0f", m.Scanned),
 			report.Ratio(ms(m.With), ms(base.With), "ms"), report.Figure(ms(m.Without), "ms"),
 			report.Ratio(ms(f.growth[p.Name]), ms(f.growth[flagship]), "ms"),
 		})
 	}
-	return report.Table([]string{"", "bytes per key", "collection, live", "dropped", "longest attempt, growing"}, rows)
+	return report.Table([]string{"", "bytes per key", "of which looked at", "collection, live", "dropped", "longest attempt, growing"}, rows)
 }
 
 func (f *figures) floodTable(size int) string {

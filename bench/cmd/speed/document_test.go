@@ -83,7 +83,7 @@ func TestAims(t *testing.T) {
 		func(f *figures) { f.decide[flagship][cell{1, false, 2}] = speed{81, 81, 0} },
 		func(f *figures) { f.bytes["throttle, settled"] = measure.Memory{BytesPerKey: 65} },
 		func(f *figures) {
-			f.bytes[flagship] = measure.Memory{With: 2 * time.Millisecond, Without: time.Millisecond}
+			f.bytes[flagship] = measure.Memory{Scanned: 1, With: time.Millisecond, Without: time.Millisecond}
 		},
 		func(f *figures) { f.growth["window"] = 2 * time.Millisecond },
 		func(f *figures) { f.flood[flagship][siege{65_536, "new"}] = measure.Times{Median: 121, P9999: 1} },

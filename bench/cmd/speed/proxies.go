@@ -127,6 +127,7 @@ func (r *runner) proxies(f *figures) error {
 // The limits at /login are far above what wrk can send, those at /locked far below.
 const doorwardConfig = `listen: 127.0.0.1:%d
 upstream: http://127.0.0.1:%d
+reuse: {reads_bodies: true}
 log: {level: error}
 doors:
   - name: login

@@ -7,6 +7,7 @@ package measure
 import (
 	"io"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"time"
@@ -101,6 +102,7 @@ func (b *Bench) run(procs int, more func(done int) bool) int {
 // Memory is what a limiter with many keys costs.
 type Memory struct {
 	BytesPerKey float64
+	Scanned     float64       // of these, what a collection looks for pointers in
 	With        time.Duration // a forced collection with the limiter live
 	Without     time.Duration // and without
 }
@@ -108,7 +110,7 @@ type Memory struct {
 // Bytes fills a limiter with keys callers and weighs it. Reservations in flight have a
 // pool of their own, which is left out.
 func Bytes(p peer.Peer, keys int) Memory {
-	before := heap()
+	before, scanned := heap(), scannable()
 	l := p.New(peer.Config{Limit: 5, Window: time.Hour, Keys: keys, InFlight: 1})
 	for i := range keys {
 		l.Load(peer.Each(i, 1)) // a string of its own for each caller
@@ -116,6 +118,7 @@ func Bytes(p peer.Peer, keys int) Memory {
 	}
 	l.Load(nil)
 	m := Memory{BytesPerKey: float64(heap()-before) / float64(keys)}
+	m.Scanned = float64(scannable()-scanned) / float64(keys)
 	m.With = collect()
 	if c, ok := l.(io.Closer); ok {
 		c.Close()
@@ -152,6 +155,13 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// scannable returns how much of the heap the last collection looked for pointers in.
+func scannable() int64 {
+	sample := []metrics.Sample{{Name: "/gc/scan/heap:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
 }
 
 func collect() time.Duration {
@@ -267,6 +277,7 @@ func (f *Flood) strangers(n int) peer.Trace {
 // times takes traces until there are enough attempts, calling before before each.
 func (f *Flood) times(next func() peer.Trace, before func()) Times {
 	var took []time.Duration
+	var disturbed time.Duration // the shortest of those left out
 	watch := watchThread()
 	defer watch.done()
 	for spent := time.Duration(0); len(took) < f.attempts && spent < floodTime; {
@@ -285,6 +296,8 @@ func (f *Flood) times(next func() peer.Trace, before func()) Times {
 			now := time.Now()
 			if d := now.Sub(last); !watch.lost(d) {
 				took = append(took, d)
+			} else if disturbed == 0 || d < disturbed {
+				disturbed = d
 			}
 			last = now
 			if i%16 == 15 && now.Sub(start) > floodTime {
@@ -292,6 +305,9 @@ func (f *Flood) times(next func() peer.Trace, before func()) Times {
 			}
 		}
 		spent += last.Sub(start)
+	}
+	if took == nil {
+		took = append(took, disturbed) // each took so long that others had their turn
 	}
 	slices.Sort(took)
 	return Times{took[len(took)/2], took[len(took)*9999/10_000], took[len(took)-1]}
