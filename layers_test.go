@@ -21,6 +21,7 @@ const module = "github.com/doorward/doorward"
 var layers = map[string]int{
 	".":                0,
 	"internal/table":   0,
+	"internal/seal":    0,
 	"internal/limiter": 1,
 	"clientip":         1,
 	"door":             1,
