@@ -46,6 +46,7 @@ type Table[S any] struct {
 	order   order  // of entries that are not of reserved keys and have nothing pending
 	own     int    // entries in use, those of reserved keys not counted
 	pool    pool
+	stats   Stats
 	blank   S // what is known of a key without an entry
 	scratch S // what Try and Update hand to their f; a variable of theirs would be allocated
 }
@@ -154,6 +155,7 @@ func (t *Table[S]) Reserve(k Key, tag Event, now time.Time) (Answer, Ticket) {
 	case a.Verdict != Allowed:
 		return a, Ticket{}
 	case t.pool.full():
+		t.stats.PoolFull++
 		return Answer{Verdict: Busy, Wait: t.busy(t.pool.oldest, at)}, Ticket{}
 	case t.pendingOf(i).Own == math.MaxUint16:
 		return t.finish(i, Answer{Verdict: Busy}, at), Ticket{}
@@ -278,6 +280,10 @@ func (t *Table[S]) adopt(i uint32, old Policy[S], a Adopter[S]) {
 func (t *Table[S]) Tracked() int {
 	t.lock()
 	defer t.mu.Unlock()
+	return t.tracked()
+}
+
+func (t *Table[S]) tracked() int {
 	n := t.own
 	for _, i := range []uint32{Loopback4, Loopback6} {
 		if t.occupied(i) {
@@ -409,7 +415,12 @@ func (t *Table[S]) pendingOf(i uint32) Pending {
 
 // finish fills in what the table knows of an answer for entry i.
 func (t *Table[S]) finish(i uint32, a Answer, at int64) Answer {
-	a.Overflow = i == overflow
+	if i == overflow {
+		a.Overflow = true
+		if a.Verdict != Allowed {
+			t.stats.Refused++
+		}
+	}
 	if a.Verdict == Busy {
 		first := t.pool.oldest // busy with others' keys
 		if i != vacant && t.entries[i].pending > 0 {
@@ -429,6 +440,9 @@ func (t *Table[S]) busy(r uint32, at int64) int64 {
 // claim makes i, which find returned, the entry of k.
 func (t *Table[S]) claim(i uint32, k Key, hash uint64) uint32 {
 	if i != vacant {
+		if i == overflow {
+			t.stats.Charged++
+		}
 		return i
 	}
 	if k.Kind == Loopback {
@@ -436,6 +450,7 @@ func (t *Table[S]) claim(i uint32, k Key, hash uint64) uint32 {
 		return uint32(k.Width)
 	}
 	if t.full() {
+		t.stats.Reclaimed++
 		t.remove(t.order.firstEntry())
 	}
 	if i = t.free; i != 0 {
