@@ -46,8 +46,9 @@ func New(p Policy) (*Limiter, error) {
 func (l *Limiter) Policy() Policy { return l.table.Policy().(*stepper).policy }
 
 // Reload replaces the policy. What was counted, locked and reserved stays, under the
-// new limits. Capacity and InFlight cannot change. An error names the field, and
-// leaves the policy as it was.
+// new limits. The same policy again costs nothing, another looks at every entry under the
+// lock. Capacity and InFlight cannot change. An error names the field, and leaves the
+// policy as it was.
 func (l *Limiter) Reload(p Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -59,7 +60,9 @@ func (l *Limiter) Reload(p Policy) error {
 	if p.InFlight != old.InFlight {
 		return fmt.Errorf("lockout: InFlight cannot change in a reload, from %d to %d", old.InFlight, p.InFlight)
 	}
-	l.table.Reload(newStepper(p), p.Lease)
+	if p != old {
+		l.table.Reload(newStepper(p), p.Lease)
+	}
 	return nil
 }
 
@@ -163,6 +166,12 @@ func (l *Limiter) Clear() { l.table.Clear() }
 // Tracked returns how many keys have an entry of their own, forgotten ones that
 // were not reclaimed yet included: at most Capacity + 2.
 func (l *Limiter) Tracked() int { return l.table.Tracked() }
+
+// Stats returns the live figures. It takes constant time.
+func (l *Limiter) Stats() doorward.Stats { return l.table.Stats() }
+
+// Ledger is for package guard, which shows and saves what is counted.
+func (l *Limiter) Ledger() limiter.Ledger { return l.table }
 
 // A stepper lets the table apply the rules.
 type stepper struct {

@@ -68,7 +68,9 @@ func (l *Limiter) Reload(p Policy) error {
 	if p.InFlight != old.policy.InFlight {
 		return fmt.Errorf("throttle: InFlight cannot change in a reload, from %d to %d", old.policy.InFlight, p.InFlight)
 	}
-	l.table.Reload(newStepper(p, old.all), lease)
+	if p != old.policy {
+		l.table.Reload(newStepper(p, old.all), lease)
+	}
 	return nil
 }
 
@@ -142,6 +144,12 @@ func (l *Limiter) Clear() { l.table.Clear() }
 // Tracked returns how many keys have an entry of their own, forgotten ones that were
 // not reclaimed yet included: at most Sources + 2.
 func (l *Limiter) Tracked() int { return l.table.Tracked() }
+
+// Stats returns the live figures. It takes constant time.
+func (l *Limiter) Stats() doorward.Stats { return l.table.Stats() }
+
+// Ledger is for package guard, which shows and saves what is counted.
+func (l *Limiter) Ledger() limiter.Ledger { return l.table }
 
 // A stepper lets the table apply the rules.
 type stepper struct {

@@ -67,7 +67,9 @@ func (l *Limiter) Reload(p Policy) error {
 	if p.InFlight != old.InFlight {
 		return fmt.Errorf("window: InFlight cannot change in a reload, from %d to %d", old.InFlight, p.InFlight)
 	}
-	l.table.Reload(newStepper(p), lease)
+	if p != old {
+		l.table.Reload(newStepper(p), lease)
+	}
 	return nil
 }
 
@@ -122,6 +124,12 @@ func (l *Limiter) Clear() { l.table.Clear() }
 // Tracked returns how many keys have an entry of their own, forgotten ones that were
 // not reclaimed yet included: at most Capacity + 2.
 func (l *Limiter) Tracked() int { return l.table.Tracked() }
+
+// Stats returns the live figures. It takes constant time.
+func (l *Limiter) Stats() doorward.Stats { return l.table.Stats() }
+
+// Ledger is for package guard, which shows and saves what is counted.
+func (l *Limiter) Ledger() limiter.Ledger { return l.table }
 
 // A stepper lets the table apply the rules.
 type stepper struct {

@@ -15,7 +15,7 @@ import (
 type Limiter[S any] struct{ table *table.Table[S] }
 
 // New returns a limiter that remembers nothing.
-func New[S any](p table.Policy[S], c table.Config) Limiter[S] {
+func New[S any](p Policy[S], c table.Config) Limiter[S] {
 	return Limiter[S]{table.New(p, c)}
 }
 
@@ -23,7 +23,7 @@ func New[S any](p table.Policy[S], c table.Config) Limiter[S] {
 func (l Limiter[S]) Policy() table.Policy[S] { return l.table.Policy() }
 
 // Reload replaces the policy and the lease, and keeps what was counted.
-func (l Limiter[S]) Reload(p table.Policy[S], lease time.Duration) { l.table.Reload(p, lease) }
+func (l Limiter[S]) Reload(p Policy[S], lease time.Duration) { l.table.Reload(p, lease) }
 
 // Attempt judges an attempt on k and charges it if it is allowed.
 func (l Limiter[S]) Attempt(k doorward.Key, now time.Time) (d doorward.Decision) {
