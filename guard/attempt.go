@@ -86,7 +86,7 @@ func (g *Guard) known(r *Request, now time.Time) bool {
 	known := false
 	for i := range g.rules {
 		if rule := &g.rules[i]; rule.Per == Device {
-			if rule.tables[0].Check(r.Device, now).Overflow {
+			if rule.tables[0].Ledger().Peek(r.Device, now).Overflow {
 				return false
 			}
 			known = true

@@ -47,7 +47,7 @@ func TestAgainstModel(t *testing.T) {
 	for _, what := range []string{
 		"allowed", "locked", "busy", "spent", "ceiling", "blocked", "exempt", "step-up", "shadow", "overflow allowed",
 		"overflow locked", "pool full", "known device", "known device past overflow", "cleared", "given back", "apart, not given back",
-		"late", "twice", "by bytes", "step to a boundary",
+		"late", "twice", "by bytes", "step to a boundary", "restart", "pending across a restart",
 	} {
 		n := 0
 		for w := range workers {
@@ -169,6 +169,7 @@ func keys(ss ...string) (ks []doorward.Key) {
 // A trial plays one script on both.
 type trial struct {
 	g       *guard.Guard
+	config  guard.Config
 	m       *model
 	now     time.Duration // since start
 	permits []heldPermit
@@ -198,7 +199,7 @@ func run(script []byte, seen map[string]int, tell func(string)) string {
 	if err != nil {
 		return "configuration: " + err.Error()
 	}
-	x := &trial{g: g, m: newModel(g, c, seen), seen: seen}
+	x := &trial{g: g, config: c, m: newModel(g, c, seen), seen: seen}
 	for _, r := range g.Rules() {
 		if tell != nil {
 			tell(fmt.Sprintf("%s: %+v lockout %+v throttle %+v window %+v", r.Name, r, r.Lockout, r.Throttle, r.Window))
@@ -247,6 +248,13 @@ func (x *trial) step(b []byte, words bool) (line, differs string) {
 			x.permits[int(b[4])%len(x.permits)] = h
 		}
 		return line, ""
+	}
+	if b[0] == 255 {
+		passed := time.Duration(0)
+		if b[1] < 192 {
+			passed = time.Duration(b[1]) * time.Duration(b[2]) * time.Second / 256
+		}
+		return fmt.Sprintf("%v restart after %v", x.now, passed), x.restart(passed, x.request(b[1], b[2], b[3]))
 	}
 	if len(x.permits) == 0 {
 		return "", ""

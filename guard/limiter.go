@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/doorward/doorward"
+	ledger "github.com/doorward/doorward/internal/limiter"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/throttle"
 	"github.com/doorward/doorward/window"
@@ -15,6 +16,7 @@ type limiter interface {
 	Check(k doorward.Key, now time.Time) doorward.Decision
 	Reserve(k doorward.Key, now time.Time) (doorward.Decision, doorward.Ticket)
 	Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) doorward.Cleared
+	Ledger() ledger.Ledger
 }
 
 // policies counts the policies of r: one is right.

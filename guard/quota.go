@@ -2,8 +2,6 @@ package guard
 
 import (
 	"time"
-
-	"github.com/doorward/doorward"
 )
 
 // A Quota is what one rule would still admit of a caller, for response headers.
@@ -39,8 +37,8 @@ func (g *Guard) Quotas(r Request, now time.Time) []Quota {
 		default:
 			q.Limit, q.Window = rule.Window.Limit, rule.Window.Window
 		}
-		var d doorward.Decision
-		if d = rule.tables[f].Check(key, now); d.Allowed {
+		d := rule.tables[f].Ledger().Peek(key, now)
+		if d.Allowed {
 			q.Remaining = d.Remaining + 1
 		}
 		q.Reset = d.RetryAfter
