@@ -30,10 +30,11 @@ func (r *stepper) AppendState(b []byte, s state, since, now int64) []byte {
 	return binary.BigEndian.AppendUint32(b, s.marks)
 }
 
-// last returns when the last failure of s was counted, or a later time.
+// last returns when the last failure of s was counted, or a later time. With decay that
+// is not kept: it may be any time before now.
 func (r *stepper) last(s state, now int64) int64 {
 	switch {
-	case r.decay: // at is when the clock started
+	case r.decay:
 		return max(s.began, now-1)
 	case int64(s.count) < r.free || s.at == table.Never:
 		return s.at
