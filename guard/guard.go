@@ -12,6 +12,8 @@
 // are: without a rule for the subject, many networks together guess as often as each
 // of them may. One policy on one key needs no guard; use package lockout.
 //
+// What a guard counts is gone when the process ends, unless Save wrote it and Load reads it.
+//
 // In memory a decision asks and charges each rule once and allocates nothing. Nothing
 // here reads a clock.
 package guard

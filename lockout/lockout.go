@@ -4,7 +4,8 @@
 // other or all at once: an attempt is counted in the step that admits it.
 //
 // It gives up telling keys apart once Policy.Capacity of them are remembered; from
-// then on new keys share one count. It forgets everything when the process ends.
+// then on new keys share one count. It forgets everything when the process ends; package
+// guard can save it.
 //
 // Use Attempt and Succeeded where one key guards one secret. Use Reserve and Settle
 // where right attempts may come many at a time; package guard does. Where every

@@ -141,11 +141,13 @@ func TestChunks(t *testing.T) {
 		"twice":    {a[:header], part(a, 0), part(a, 0), part(a, 1), part(a, 2)},
 		"foreign":  {a[:header], part(a, 0), part(b, 1), part(a, 2)},
 		"header":   {b[:header], part(a, 0), part(a, 1), part(a, 2)},
-		"early":    {a[:header], early},
 	} {
 		if got, err := opened(bytes.NewReader(bytes.Join(parts, nil)), key, len(want)); !errors.Is(err, seal.ErrDamaged) || !bytes.Equal(got, want[:len(got)]) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := opened(bytes.NewReader(append(a[:header:header], early...)), key, chunk); !errors.Is(err, seal.ErrDamaged) {
+		t.Errorf("a chunk that says it is the last: %v", err)
 	}
 }
 
