@@ -259,20 +259,22 @@ func (l Limiter[S]) Load(r *seal.Reader, passed time.Duration, now time.Time) (n
 	// The clock goes on from where it was, so states need not change.
 	today := min(table.Add(clock, int64(passed)), table.Never-1)
 	staged := l.table.Stage(written, now.Add(-time.Duration(today)), max(0, clock))
+	var s S
 	for f.err == nil {
 		kind := f.byte()
 		if kind == 0 {
 			break
 		}
 		k, over, _, ok := f.key(kind)
-		s, readable := written.ReadState(f.next(stateLen))
+		readable := false
+		s, readable = written.ReadState(f.next(stateLen))
 		switch {
 		case f.err != nil:
 		case !ok || !readable || kind&isTagged != 0:
 			return n, nil, seal.ErrDamaged
 		case written.Forget(&s) <= today && !over && !pends(held, k):
 			n.Forgotten++
-		case !staged.Put(k, over, s):
+		case !staged.Put(k, over, &s):
 			return n, nil, fmt.Errorf("%w: more live keys than its capacity", ErrRoom)
 		case !over:
 			n.Entries++

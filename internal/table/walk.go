@@ -156,9 +156,9 @@ func (t *Table[S]) Stage(p Policy[S], base time.Time, at int64) *Table[S] {
 
 // Put gives k, or overflow, the state s instead of what it had. It reports false if k
 // finds no room for an entry of its own. All states come before all reservations.
-func (t *Table[S]) Put(k Key, over bool, s S) bool {
+func (t *Table[S]) Put(k Key, over bool, s *S) bool {
 	hash := t.seed.hash(k)
-	forget := t.policy.Forget(&s)
+	forget := t.policy.Forget(s)
 	if forget <= t.now {
 		return true
 	}
@@ -167,7 +167,7 @@ func (t *Table[S]) Put(k Key, over bool, s S) bool {
 		return false
 	}
 	i = t.claim(i, k, hash)
-	t.entries[i].state = s
+	t.entries[i].state = *s
 	t.put(i, forget, t.now)
 	return true
 }

@@ -170,7 +170,7 @@ func copied(b *Table[note], now int64) *Table[note] {
 	c := New(b.policy, Config{Capacity: capacity(b), InFlight: b.InFlight(), Lease: 50})
 	staged := c.Stage(b.policy, b.base, b.now)
 	walk(b, 2, now, func(it Item[note]) {
-		if it.State != (note{}) && !staged.Put(it.Key, it.Overflow, it.State) {
+		if it.State != (note{}) && !staged.Put(it.Key, it.Overflow, &it.State) {
 			panic("no room")
 		}
 	}, func() {})
@@ -187,12 +187,16 @@ func copied(b *Table[note], now int64) *Table[note] {
 func TestStageRoom(t *testing.T) {
 	c := New(&keep{ttl: 70}, Config{Capacity: 2, InFlight: 2, Lease: 50})
 	s := c.Stage(c.policy, start, 5)
+	put := func(k Key, over bool, forget int64) bool {
+		n := noteUntil(forget)
+		return s.Put(k, over, &n)
+	}
 	for i, want := range []bool{true, true, false} {
-		if got := s.Put(key(i), false, noteUntil(20)); got != want {
+		if got := put(key(i), false, 20); got != want {
 			t.Errorf("key %d: %t", i, got)
 		}
 	}
-	if !s.Put(key(0), false, noteUntil(30)) || !s.Put(home4, false, noteUntil(30)) || !s.Put(Key{}, true, noteUntil(30)) || !s.Put(key(3), false, noteUntil(5)) {
+	if !put(key(0), false, 30) || !put(home4, false, 30) || !put(Key{}, true, 30) || !put(key(3), false, 5) {
 		t.Error("no room for what has its place, or needs none")
 	}
 	s.Hold(Held{Key: key(7), End: 40})
