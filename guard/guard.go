@@ -83,7 +83,9 @@ func New(c Config) (*Guard, error) { return build(c, nil) }
 // Reload returns a guard for another configuration. Rules with the same name and the
 // same key keep what they counted, under their new limits; permits in flight stay
 // valid. A configuration that New would refuse, or that changes Capacity, InFlight or
-// Lease of a kept rule, is an error and changes nothing.
+// Lease of a kept rule, is an error and changes nothing. Rules whose policy is the same
+// cost nothing, so Exempt and Blocked may change as often as one likes; under another
+// policy each entry is looked at.
 func (g *Guard) Reload(c Config) (*Guard, error) { return build(c, g) }
 
 func build(c Config, old *Guard) (*Guard, error) {

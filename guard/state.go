@@ -148,13 +148,16 @@ func (g *Guard) read(r io.Reader, key []byte, now time.Time) (n Loaded, commits 
 		n.Passed, n.SetBack = 0, n.Saved.Sub(now.Round(0))
 	}
 	seen := map[*rule]uint8{}
-	for {
+	for sections := 0; ; sections++ {
 		if b, err = s.Next(1); err != nil {
 			return n, nil, err
 		}
 		kind := b[0]
 		if kind == noSection {
 			break
+		}
+		if sections == 2*MaxRules {
+			return n, nil, ErrDamaged
 		}
 		if b, err = s.Next(5); err != nil {
 			return n, nil, err

@@ -643,3 +643,30 @@ func TestPendingStayApart(t *testing.T) {
 		}
 	}
 }
+
+// A state whose end is wrong changes nothing, whatever came before.
+func TestStateErrorsAtTheEnd(t *testing.T) {
+	c := stateRules()
+	c.Rules[1].Lockout.Capacity = 4096
+	s := tell(t, c)
+	for i := range 3000 {
+		s.admitted(float64(i), guard.Request{Addr: netip.AddrFrom4([4]byte{10, byte(i), byte(i >> 8), 1})}, doorward.Malformed)
+	}
+	state := s.saved(3000)
+	if len(state) < 3*32<<10 {
+		t.Fatalf("%d bytes are too few", len(state))
+	}
+	bad := bytes.Clone(state)
+	bad[len(bad)-1] ^= 1
+	for name, b := range map[string][]byte{"cut off": state[:len(state)-1], "damaged": bad} {
+		g := tell(t, c)
+		g.admitted(0, from("198.51.100.1"), doorward.Failed)
+		before := g.sight(t)
+		if _, err := g.Load(bytes.NewReader(b), stateKey, at(3000)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if after := g.sight(t); after != before {
+			t.Errorf("%s: was %.300s, is %.300s", name, before, after)
+		}
+	}
+}
