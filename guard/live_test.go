@@ -122,6 +122,9 @@ func TestEntries(t *testing.T) {
 			}
 		}
 	}
+	if got, _ := s.entries("all", doorward.ShowLocked, 9, 30, func() {}); len(got) != 1 || !got[0].LockedUntil.Equal(hour) {
+		t.Errorf("half a minute later: %+v", got)
+	}
 	if got, _ := s.entries("own", doorward.ShowAll, 9, 3600, func() {}); len(got) != 2 || got[0].Key != one || got[1].Key != six || got[1].Count != 1 {
 		t.Errorf("an hour later there is %+v, want the lockout and the failure that was pending", got)
 	}

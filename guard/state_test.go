@@ -648,6 +648,8 @@ func TestPendingStayApart(t *testing.T) {
 func TestStateErrorsAtTheEnd(t *testing.T) {
 	c := stateRules()
 	c.Rules[1].Lockout.Capacity = 4096
+	c.Rules[0].Lockout.Capacity = 4096
+	c.Rules[2].Throttle.Global, c.Rules[2].Throttle.Sources = 4096, 4096
 	s := tell(t, c)
 	for i := range 3000 {
 		s.admitted(float64(i), guard.Request{Addr: netip.AddrFrom4([4]byte{10, byte(i), byte(i >> 8), 1})}, doorward.Malformed)
@@ -667,6 +669,150 @@ func TestStateErrorsAtTheEnd(t *testing.T) {
 		}
 		if after := g.sight(t); after != before {
 			t.Errorf("%s: was %.300s, is %.300s", name, before, after)
+		}
+	}
+}
+
+// What a locked pair counted is given back after a restart as before it.
+func TestLockedPairIsGivenBack(t *testing.T) {
+	c := rules(
+		guard.Rule{Name: "own", Lockout: free(20, time.Hour, time.Minute)},
+		guard.Rule{Name: "both", Per: guard.Pair, Lockout: free(3, time.Hour, time.Minute)},
+	)
+	s := tell(t, c)
+	for range 3 {
+		s.admitted(0, s.on("192.0.2.1", "alice"), doorward.Failed)
+	}
+	after, _ := restored(t, c, s.saved(10), 20)
+	after.refused(20, s.on("192.0.2.1", "alice"), "both", 40)
+	after.admitted(60, s.on("192.0.2.1", "alice"), doorward.Succeeded)
+	if found, _ := after.Lookup(s.on("192.0.2.1", "alice"), at(60)); found[0].Count != 0 || found[1].Count != 0 {
+		t.Errorf("%+v", found)
+	}
+}
+
+// A section is one by hand, as it is written.
+type section struct {
+	kind, family, per byte
+	v4, v6            int8
+	name              string
+	clock             int64
+	pending           []string // records
+	stateLen          byte
+	own               string
+	entries           []string // records
+	latest            int64
+}
+
+func (s section) append(b []byte) []byte {
+	b = append(b, s.kind, s.family, s.per, byte(s.v4), byte(s.v6), byte(len(s.name)))
+	b = binary.BigEndian.AppendUint64(append(b, s.name...), uint64(s.clock))
+	b = append(append(b, strings.Join(s.pending, "")...), 0, s.stateLen, byte(len(s.own)))
+	b = append(append(append(b, s.own...), strings.Join(s.entries, "")...), 0)
+	return binary.BigEndian.AppendUint64(b, uint64(s.latest))
+}
+
+// numbers returns them in 8 bytes each.
+func numbers(ns ...int64) string {
+	var b []byte
+	for _, n := range ns {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	return string(b)
+}
+
+// A state that no guard wrote is damaged, even if it was sealed with the key.
+func TestStateOfNoGuard(t *testing.T) {
+	const own, all, tagged = "\x01", "\x02", "\x04"
+	const zero = "\x00\x00\x00\x00\x00\x00\x00\x00"
+	key := string(must(doorward.KeyFromAddr(netip.MustParseAddr("192.0.2.1")).MarshalBinary()))
+	home := string(must(loopback4.MarshalBinary()))
+	marks := func(count, marks int64) string { return numbers(count<<32 | marks) }
+	lockout := section{kind: 1, v4: 32, v6: 64, name: "own", clock: 9, stateLen: 24, latest: 9}
+	throttle := section{kind: 2, v4: 32, v6: 64, name: "ceiling", clock: 9, stateLen: 16, own: numbers(3, 1), latest: 9}
+	window := section{kind: 3, per: 1, name: "work", clock: 9, stateLen: 28, own: numbers(1e9) + "\x08", latest: 9}
+	fixed := window
+	fixed.own = numbers(1e9) + "\x00"
+	name := string(must(doorward.KeyFromName("alice").MarshalBinary()))
+	for _, row := range []struct {
+		what string
+		good bool
+		base section
+		edit func(*section)
+	}{
+		{"lockout", true, lockout, func(s *section) { s.entries = []string{own + key + numbers(1, 5) + marks(2, 3)} }},
+		{"overflow", true, lockout, func(s *section) { s.entries = []string{all + "\x00\x00" + zero + zero + numbers(1, 5) + marks(2, 0)} }},
+		{"pending", true, lockout, func(s *section) { s.pending = []string{own + key + numbers(99), "\x05" + key + numbers(98)} }},
+		{"loopback", true, lockout, func(s *section) { s.entries = []string{own + "\xff\x01" + zero + zero + numbers(1, 5) + marks(2, 0)} }},
+		{"throttle", true, throttle, func(s *section) { s.entries = []string{own + key + numbers(1, 5)} }},
+		{"window", true, window, func(s *section) { s.entries = []string{own + name + numbers(1) + "\x00\x00\x00\x01" + zero + zero} }},
+		{"fixed", true, fixed, func(s *section) { s.entries = []string{own + name + numbers(1) + "\x00\x00\x00\x01" + zero + zero} }},
+		{"another rule", true, lockout, func(s *section) {
+			s.name = "x"
+			s.entries = []string{own + "what it likes: 18 and 24 bytes, of no kind"}
+		}},
+		{"latest before the clock", false, lockout, func(s *section) { s.latest = 8 }},
+		{"latest never", false, lockout, func(s *section) { s.latest = math.MaxInt64 }},
+		{"clock never", false, lockout, func(s *section) { s.clock, s.latest = math.MaxInt64, math.MaxInt64 }},
+		{"clock before all", false, lockout, func(s *section) { s.clock = math.MinInt64 }},
+		{"family", false, lockout, func(s *section) { s.family = 2 }},
+		{"name", false, lockout, func(s *section) { s.name = "o n" }},
+		{"no name", false, lockout, func(s *section) { s.name = "" }},
+		{"state length", false, lockout, func(s *section) { s.stateLen = 25 }},
+		{"own", false, lockout, func(s *section) { s.own = "x" }},
+		{"kind of record", false, lockout, func(s *section) { s.entries = []string{"\x03" + key + numbers(1, 5) + marks(2, 0)} }},
+		{"tagged entry", false, lockout, func(s *section) { s.entries = []string{"\x05" + key + numbers(1, 5) + marks(2, 0)} }},
+		{"tag of nobody", false, lockout, func(s *section) { s.pending = []string{tagged + key + numbers(99)} }},
+		{"kind of pending", false, lockout, func(s *section) { s.pending = []string{"\x11" + key + numbers(99)} }},
+		{"key of overflow", false, lockout, func(s *section) { s.entries = []string{all + key + numbers(1, 5) + marks(2, 0)} }},
+		{"no key", false, lockout, func(s *section) { s.entries = []string{own + "\x77" + key[1:] + numbers(1, 5) + marks(2, 0)} }},
+		{"no loopback", false, lockout, func(s *section) { s.entries = []string{own + "\xff\x03" + zero + zero + numbers(1, 5) + marks(2, 0)} }},
+		{"loopback by its bytes", false, lockout, func(s *section) { s.entries = []string{own + home + numbers(1, 5) + marks(2, 0)} }},
+		{"end before all", false, lockout, func(s *section) { s.pending = []string{own + key + numbers(-1)} }},
+		{"no failures", false, lockout, func(s *section) { s.entries = []string{own + key + numbers(1, 5) + marks(0, 0)} }},
+		{"too many", false, lockout, func(s *section) { s.entries = []string{own + key + numbers(1, 5) + marks(1<<31, 0)} }},
+		{"marks", false, lockout, func(s *section) { s.entries = []string{own + key + numbers(1, 5) + marks(2, 4)} }},
+		{"began before all", false, lockout, func(s *section) { s.entries = []string{own + key + numbers(-1, 5) + marks(2, 0)} }},
+		{"ended before all", false, lockout, func(s *section) { s.entries = []string{own + key + numbers(1, -5) + marks(2, 0)} }},
+		{"no refusals", false, throttle, func(s *section) { s.entries = []string{own + key + numbers(1, 0)} }},
+		{"too many refusals", false, throttle, func(s *section) { s.entries = []string{own + key + numbers(1, 1<<16)} }},
+		{"refused before all", false, throttle, func(s *section) { s.entries = []string{own + key + numbers(-1, 1)} }},
+		{"ceiling before all", false, throttle, func(s *section) { s.own = numbers(-3, 1) }},
+		{"less than no ceiling", false, throttle, func(s *section) { s.own = numbers(3, -1) }},
+		{"half a ceiling", false, throttle, func(s *section) { s.own = numbers(3) }},
+		{"no requests", false, window, func(s *section) { s.entries = []string{own + name + numbers(1) + "\x00\x00\x00\x00" + zero + zero} }},
+		{"too many requests", false, window, func(s *section) { s.entries = []string{own + name + numbers(1) + "\x00\x01\x00\x00" + zero + zero} }},
+		{"far too many", false, fixed, func(s *section) { s.entries = []string{own + name + numbers(1) + "\x80\x00\x00\x00" + zero + zero} }},
+		{"slices of none", false, fixed, func(s *section) {
+			s.entries = []string{own + name + numbers(1) + "\x00\x00\x00\x01" + zero + numbers(1)}
+		}},
+		{"requested before all", false, window, func(s *section) { s.entries = []string{own + name + numbers(-1) + "\x00\x00\x00\x01" + zero + zero} }},
+		{"no width", false, window, func(s *section) { s.own = numbers(0) + "\x08" }},
+		{"seven slices", false, window, func(s *section) { s.own = numbers(1e9) + "\x07" }},
+		{"half a width", false, window, func(s *section) { s.own = numbers(1e9) }},
+	} {
+		x := row.base
+		row.edit(&x)
+		for _, times := range []int{1, 2, 33, -1} {
+			text := binary.BigEndian.AppendUint32([]byte(numbers(at(1).Unix())), 0)
+			for range max(1, times) {
+				text = x.append(text)
+			}
+			if text = append(text, 0); times < 0 {
+				text = append(text, 0) // more than there should be
+			}
+			var b bytes.Buffer
+			w := must(seal.NewWriter(&b, stateKey))
+			w.Write(text)
+			w.Close()
+			n, err := tell(t, stateRules()).Load(&b, stateKey, at(1))
+			good := row.good && (times == 1 || times == 2 && x.name == "x") // one section of a rule, 32 in all
+			if good != (err == nil) || err != nil && !errors.Is(err, guard.ErrDamaged) {
+				t.Errorf("%s, %d times: %v, %+v", row.what, times, err, n)
+			}
+			if good && x.name != "x" && n.Entries+n.Pending != len(x.entries)+len(x.pending)-strings.Count(row.what, "overflow") {
+				t.Errorf("%s: %+v", row.what, n)
+			}
 		}
 	}
 }
