@@ -41,6 +41,8 @@ func classify(b byte, decoded bool) (f flag, dubious bool) {
 		return maybe | cuts, true
 	case b < ' ' || b == 0x7f:
 		return blank | cuts, true
+	case (b == 0x85 || b == 0xa0) && !decoded:
+		return blank | cuts, true // white space of Latin-1, at which Python ends a target
 	case b == ' ':
 		return blank, false
 	case b == ';':

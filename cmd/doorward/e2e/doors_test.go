@@ -81,7 +81,7 @@ var spellings = []struct {
 		{line: "POST /%2e/login"}, {line: "POST /%2E%2e/login"}, {line: "POST /x/%2e%2e/login"}, {line: "POST /x/.%2E/login"}, {line: "POST /x/%252e%252e/login"}, {line: "POST /login/%2e"},
 		{line: "POST /%2Flogin"}, {line: "POST /%2flogin"}, {line: "POST %2Flogin"}, {line: "POST /login%2F"}, {line: "POST /login%2f."}, {line: "POST /x%2F..%2Flogin"}, {line: "POST /x/..%2Flogin"},
 		{line: "POST /%252Flogin"}, {line: "POST /login%252F"}, {line: "POST /login%3Fx=1"}, {line: "POST /login%253Fx=1"}, {line: "POST /login%23x"},
-		{line: "POST /login%20"}, {line: "POST /%20login"}, {line: "POST /login+"}, {line: "POST /login%09"}, {line: "POST /login%0a"}, {line: "POST /login%0d%0a"}, {line: "POST /login%C2%A0"}, {line: "POST /login%E2%80%8B"},
+		{line: "POST /login%20"}, {line: "POST /%20login"}, {line: "POST /login+"}, {line: "POST /login%09"}, {line: "POST /login%0a"}, {line: "POST /login%0d%0a"}, {line: "POST /login%C2%A0"}, {line: "POST /login\xa0"}, {line: "POST /login\x85"}, {line: "POST /login\xc2\xa0"}, {line: "POST \xa0/login"}, {line: "POST /login%E2%80%8B"},
 	}},
 	{"Path parameters", []spelling{
 		{line: "POST /login;"}, {line: "POST /login;x=1"}, {line: "POST /login;jsessionid=1?x"}, {line: "POST /login;x/"}, {line: "POST /;/login"}, {line: "POST /;x=1/login"}, {line: "POST /x/..;/login"},

@@ -23,9 +23,20 @@ func clean(h http.Header, named string, believed bool) {
 // or is ours.
 func speaks(name string) bool {
 	return forwarding(name) || isPrefixed(name, "x-forwarded-") || sameName(name, "x-forwarded") ||
-		sameName(name, "x-original-url") || sameName(name, "x-rewrite-url") || // name another target than was judged
+		namesTarget(name) ||
 		isPrefixed(name, "doorward-") || sameName(name, "doorward") ||
 		sameName(name, "content-length") || sameName(name, "transfer-encoding") // net/http writes those that count
+}
+
+// namesTarget reports whether a header called name may name another target than the one
+// that was judged. gunicorn takes script-name for the part of the path that is not its.
+func namesTarget(name string) bool {
+	for _, other := range []string{"x-original-url", "x-rewrite-url", "x-original-uri", "script-name", "x-script-name", "path-info"} {
+		if sameName(name, other) {
+			return true
+		}
+	}
+	return false
 }
 
 // forwarding reports whether a header called name lists the hops of a request.

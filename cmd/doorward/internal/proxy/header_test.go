@@ -49,6 +49,7 @@ func TestHeaders(t *testing.T) {
 		{"other X-Forwarded", nil, []string{"X-Forwarded: 1", "X-Forwarded-Prefix: /x", "X-Forwarded-User: root", "X-Forwarded-Ssl: on"}, nil},
 		{"underscores", nil, []string{"X_Forwarded_For: 1", "x_forwarded-for: 1", "X-Forwarded_Host: 1", "X_FORWARDED_PROTO: 1", "X_Real_IP: 1", "x-real_ip: 1"}, nil},
 		{"lengths", nil, []string{"Content_Length: 5", "CONTENT.LENGTH: 5", "Transfer_Encoding: chunked"}, nil},
+		{"other targets", nil, []string{"X-Original-URL: /x", "X-Rewrite-URL: /x", "X-Original-URI: /x", "SCRIPT_NAME: /x", "Script-Name: /x", "X-Script-Name: /x", "PATH_INFO: /x"}, nil},
 		{"other separators", nil, []string{"X.Forwarded.For: 1", "X!Real~Ip: 1", "Doorward.Outcome: 1"}, nil},
 		{"doorward", nil, []string{"Doorward-Outcome: succeeded", "doorward_outcome: x", "DOORWARD-Client: x", "Doorward: x"}, nil},
 		{"not quite", nil, []string{"X-Forward-For: 1", "Doorwards: 1", "X-Real-Ipx: 1", "Forwarded-For: 1"}, []string{"Doorwards: 1", "Forwarded-For: 1", "X-Forward-For: 1", "X-Real-Ipx: 1"}},

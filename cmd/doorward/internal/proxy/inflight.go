@@ -23,24 +23,36 @@ const shareOfDoor = 4
 // that their bodies take.
 func newInFlight(most int) *count.Count { return count.New(most, max(1, most/shareOfDoor)) }
 
-// enter lets the door's gate handle r if there is room for one more. Nothing is charged
-// to who finds none.
-func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, d *guarded, v *visit) {
+// room takes room for r at a door, unless it has some there, until v.leave. It reports
+// false if there is none and r is answered: nothing is charged.
+func (p *Proxy) room(w http.ResponseWriter, r *http.Request, d *guarded, v *visit) bool {
+	if v.at == d {
+		return true
+	}
+	v.leave() // a body that was kept for another door is this one's now
 	if !d.inFlight.Enter() {
-		p.full(w, r, v, "max_in_flight")
-		return
+		p.full(w, r, d, v, "max_in_flight")
+		return false
 	}
 	leave := d.inFlight.Leave
 	if network := doorward.KeyFromAddr(v.addr); !v.addr.IsLoopback() { // as for connections
 		if !d.inFlight.Join(network) {
 			d.inFlight.Leave()
-			p.full(w, r, v, "max_in_flight of a network")
-			return
+			p.full(w, r, d, v, "max_in_flight of a network")
+			return false
 		}
 		leave = func() { d.inFlight.Part(network); d.inFlight.Leave() }
 	}
-	a := &atDoor{ResponseWriter: w, stall: p.config.Timeouts.Write, leave: sync.OnceFunc(leave)}
-	defer a.leave()
+	v.at, v.leave = d, sync.OnceFunc(leave)
+	return true
+}
+
+// enter lets the door's gate handle r if there is room for one more.
+func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, d *guarded, v *visit) {
+	if !p.room(w, r, d, v) {
+		return
+	}
+	a := &atDoor{ResponseWriter: w, stall: p.config.Timeouts.Write, leave: v.leave}
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &timedBody{ReadCloser: r.Body, late: func() { p.lines.late("body", v.door, v.addr) }}
 	}
@@ -48,9 +60,9 @@ func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, d *guarded, v *vis
 }
 
 // full answers who finds a door full.
-func (p *Proxy) full(w http.ResponseWriter, r *http.Request, v *visit, why string) {
+func (p *Proxy) full(w http.ResponseWriter, r *http.Request, d *guarded, v *visit, why string) {
 	p.lines.full.Write(time.Now(), func() []slog.Attr {
-		return append([]slog.Attr{slog.String("why", why), client(v), how(v)}, p.lines.request(v.door, r)...)
+		return append([]slog.Attr{slog.String("why", why), client(v), how(v)}, p.lines.request(d.Name, r)...)
 	})
 	w.Header().Set("Retry-After", "1")
 	p.answer(w, r, http.StatusServiceUnavailable)

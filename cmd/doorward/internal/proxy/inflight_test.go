@@ -73,6 +73,12 @@ func TestInFlight(t *testing.T) {
 			t.Errorf("%s: %d attempts remain, were %d", peer, n, before)
 		}
 	}
+	// A body that is looked into for a method takes room as well.
+	conn := s.dial()
+	io.WriteString(conn, request("PUT", "/login", "a=b"))
+	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != 503 {
+		t.Errorf("another method at a full door: %v, %v, want 503", res, err)
+	}
 	if n := a.conns.Load(); n != 8 {
 		t.Errorf("%d requests reached the application, want 8", n)
 	}
@@ -81,7 +87,7 @@ func TestInFlight(t *testing.T) {
 			t.Errorf("%s: %d, want 302", target, res.StatusCode)
 		}
 	}
-	lines := s.log.wait(t, "door is full", 3)
+	lines := s.log.wait(t, "door is full", 4)
 	if l := lines[0]; l["door"] != "login" || l["client"] != "192.0.2.1" || l["why"] != "max_in_flight" {
 		t.Errorf("line %v", l)
 	}

@@ -37,7 +37,7 @@ func overrides(name string) bool {
 			return true
 		}
 	}
-	return string(b) == "method"
+	return string(b) == "method" || string(b) == "xmethod"
 }
 
 // headerMethods returns the methods that headers name.
@@ -53,11 +53,12 @@ func headerMethods(h http.Header) (methods []string) {
 }
 
 // targetMethods returns the methods that parameters of a target name. Where its query
-// starts is not for us to say: it may be in an escape, or behind a ";".
+// starts is not for us to say: it may be in an escape, or behind a ";". Nor is where a
+// name ends: PHP cuts it at a NUL, others at brackets.
 func targetMethods(target string) (methods []string) {
 	for range 3 { // as it is, decoded once, decoded twice
 		for piece := range strings.FieldsFuncSeq(target, func(r rune) bool { return strings.ContainsRune("?&;#/", r) }) {
-			if name, value, ok := strings.Cut(piece, "="); ok && overrides(name) {
+			if name, value, ok := strings.Cut(piece, "="); ok && strings.Contains(strings.ToLower(name), "method") {
 				methods = appendWords(methods, value)
 			}
 		}
@@ -83,9 +84,9 @@ func bodyMethods(h http.Header, body []byte) (methods []string, ok bool) {
 		}
 	}
 	text := strings.ToLower(unescape(strings.ReplaceAll(string(body), `\`, "")))
-	end := "&" // of a field
+	end, parts := "&", false // of a field
 	if strings.Contains(text, "\n--") || strings.HasPrefix(text, "--") {
-		end = "\n--" // it may be a multipart form, in which names may be written otherwise
+		end, parts = "\n--", true // it may be a multipart form, in which names may be written otherwise
 		for _, sign := range []string{"content-transfer-encoding", "name*", "=?"} {
 			if strings.Contains(text, sign) {
 				return nil, false
@@ -93,9 +94,15 @@ func bodyMethods(h http.Header, body []byte) (methods []string, ok bool) {
 		}
 	}
 	for part := range strings.SplitSeq(text, end) {
-		if _, rest, found := strings.Cut(part, "method"); found {
-			methods = appendWords(methods, rest)
+		_, rest, found := strings.Cut(part, "method")
+		if !found {
+			continue
 		}
+		// A header that goes on behind what looks like the end is none of a part's.
+		if parts && !strings.Contains(rest, "\n\n") && !strings.Contains(rest, "\n\r\n") {
+			return nil, false
+		}
+		methods = appendWords(methods, rest)
 	}
 	return methods, len(methods) <= maxMethods
 }
@@ -106,12 +113,18 @@ func isFile(kinds []string) bool {
 	if len(kinds) != 1 {
 		return false
 	}
-	main, _, _ := strings.Cut(strings.ToLower(kinds[0]), "/")
+	kind := strings.ToLower(kinds[0])
+	for _, fields := range []string{"form", "urlencoded", "json", "multipart"} {
+		if strings.Contains(kind, fields) {
+			return false // somebody may look for no more than this word
+		}
+	}
+	main, _, _ := strings.Cut(kind, "/")
 	switch main {
 	case "image", "audio", "video", "font":
 		return true
 	}
-	return strings.EqualFold(kinds[0], "application/octet-stream")
+	return kind == "application/octet-stream"
 }
 
 // likeASCII reports whether charset writes English letters as ASCII does.
@@ -164,8 +177,9 @@ func unescape(s string) string {
 }
 
 // judge returns the door that r is at, whatever method it may be taken for. It reports
-// false if it has answered r, whose body did not arrive.
-func (p *Proxy) judge(w http.ResponseWriter, r *http.Request) (*guarded, door.Match, bool) {
+// false if it has answered r, whose body did not arrive or found no room. A body that is
+// kept takes room at the door, as those of attempts do.
+func (p *Proxy) judge(w http.ResponseWriter, r *http.Request, v *visit) (*guarded, door.Match, bool) {
 	q := door.Request{Method: r.Method, Host: r.Host, Target: r.RequestURI, Authorization: r.Header["Authorization"], AnyMethod: true}
 	at, match := p.find(q)
 	if match == door.None {
@@ -180,6 +194,9 @@ func (p *Proxy) judge(w http.ResponseWriter, r *http.Request) (*guarded, door.Ma
 	limit := at.MaxBody
 	if limit == 0 {
 		limit = p.config.Limits.BodyBytes
+	}
+	if !p.room(w, r, at, v) {
+		return nil, door.Bad, false
 	}
 	body, whole, err := p.peek(w, r, limit)
 	if err != nil {

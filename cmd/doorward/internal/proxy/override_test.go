@@ -47,6 +47,9 @@ func TestOverrides(t *testing.T) {
 		{"GET /login?%5fmethod=%50OST", "", "", login},
 		{"GET /login?X-HTTP-Method-Override=POST", "", "", login},
 		{"GET /login?.method=POST", "", "", login},
+		{"GET /login?_method%00x=POST", "", "", login},
+		{"GET /login?[_method]x=POST", "", "", login},
+		{"GET /login", "X-Method: POST", "", login},
 		{"GET /login?%zz=1&_method=POST", "", "", login},
 		{"GET /login%3F_method=POST", "", "", login},
 		{"GET /login;_method=POST", "", "", login},
@@ -72,6 +75,9 @@ func TestOverrides(t *testing.T) {
 		{"POST /password", parts, inParts("name=\"_method\"\r\nX-A: a&b\r\n\r\nPUT"), password},
 		{"POST /password", parts, inParts("name*0=_me; name*1=thod\r\n\r\nPUT"), password},
 		{"POST /password", parts, inParts("name=\"=?utf-8?B?X21ldGhvZA==?=\"\r\n\r\nPUT"), password},
+		{"POST /password", parts, inParts("name=\"_method\"\r\n--x: y\r\n\r\nPUT"), password},
+		{"POST /password", parts, inParts("name=\"_method\"; x=\"\n--\"\r\n\r\nPUT"), password},
+		{"POST /password", "Content-Type: image/png", strings.Repeat("a", 65<<10), none},
 		{"POST /password", "Content-Type: text/plain; charset=utf-7", "a", password},
 		{"POST /password", "Content-Type: text/plain; charset=\"UTF-8\"", "a", none},
 		{"POST /password", "Content-Encoding: gzip", "a", password},
@@ -237,5 +243,19 @@ func TestBodyMethods(t *testing.T) {
 		if got, ok := bodyMethods(nil, []byte(body)); !ok || !slices.Equal(got, want) {
 			t.Errorf("%q: %q %t, want %q", body, got, ok, want)
 		}
+	}
+}
+
+func TestIsFile(t *testing.T) {
+	for kind, want := range map[string]bool{
+		"image/png": true, "video/mp4; x=y": true, "Application/Octet-Stream": true, "text/plain": false, "": false,
+		"image/urlencoded": false, "audio/x; application/json": false, "font/form-data": false, "application/octet-stream2": false,
+	} {
+		if got := isFile([]string{kind}); got != want {
+			t.Errorf("%q: %t, want %t", kind, got, want)
+		}
+	}
+	if isFile(nil) || isFile([]string{"image/png", "image/png"}) {
+		t.Error("no type, or two, are those of a file")
 	}
 }

@@ -245,6 +245,8 @@ func TestHTTP2Said(t *testing.T) {
 		{"star", lines2("OPTIONS", "*"), "200", ""},
 		{"star for GET", lines2("GET", "*"), "400", ""},
 		{"no slash", lines2("GET", "a"), "PROTOCOL_ERROR", ""},
+		{"version behind the path", lines2("POST", "/login HTTP/1.1"), "400", ""},
+		{"space in the query", lines2("GET", "/a?x HTTP/1.1 302 Found"), "400", ""},
 		{"no path", []string{":method: GET", ":scheme: https", ":authority: app.example"}, "PROTOCOL_ERROR", ""},
 		{"bad host", []string{":method: GET", ":scheme: https", ":authority: a/b", ":path: /a"}, "400", ""},
 		{"user in host", []string{":method: GET", ":scheme: https", ":authority: a@b", ":path: /a"}, "PROTOCOL_ERROR", ""},

@@ -67,6 +67,8 @@ type visit struct {
 	target *url.URL
 	door   string
 	w      http.ResponseWriter
+	at     *guarded // where it takes room, until leave
+	leave  func()
 }
 
 type visitKey struct{}
@@ -124,7 +126,8 @@ func New(c Config) (*Proxy, error) {
 
 // ServeHTTP judges one request and passes it on or answers it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := &visit{w: w}
+	v := &visit{w: w, leave: func() {}}
+	defer func() { v.leave() }()
 	u, ok := target(r.Method, r.RequestURI)
 	if !ok || !saneHost(r.Host) || !sound2(r) || r.Method == http.MethodConnect {
 		p.bad(w, r, "")
@@ -138,7 +141,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// applications that know no chunks need it.
 	r.Trailer = nil
 
-	d, match, ok := p.judge(w, r)
+	d, match, ok := p.judge(w, r, v)
 	if !ok {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // what it is, and doors were not made to judge it.
 func target(method, raw string) (*url.URL, bool) {
 	t, ok := origin(method, raw)
-	if !ok {
+	if !ok || strings.IndexByte(t, ' ') >= 0 { // over HTTP/2 it may have one; behind it HTTP/1 has a version
 		return nil, false
 	}
 	u := &url.URL{}
