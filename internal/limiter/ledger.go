@@ -170,7 +170,7 @@ const farthest = 1 << 62
 // Reservations come first: one that ends while this runs is then counted twice, never
 // not at all.
 func (l Limiter[S]) Save(w io.Writer, apart bool, now time.Time) error {
-	clock := max(l.table.Tick(now), -farthest)
+	clock := min(max(l.table.Tick(now), -farthest), table.Never-1)
 	since := int64(table.Never)
 	if apart {
 		since = clock
