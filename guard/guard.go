@@ -88,7 +88,39 @@ func New(c Config) (*Guard, error) { return build(c, nil) }
 // policy each entry is looked at.
 func (g *Guard) Reload(c Config) (*Guard, error) { return build(c, g) }
 
+// CheckReload returns the error that Reload would, and changes nothing: whoever reloads
+// several guards together learns here whether all of them can be.
+func (g *Guard) CheckReload(c Config) error {
+	_, err := arrange(c, g)
+	return err
+}
+
 func build(c Config, old *Guard) (*Guard, error) {
+	g, err := arrange(c, old)
+	if err != nil || g.config.Store != nil {
+		return g, err
+	}
+	// What can fail comes first, so that an error leaves the old guard as it was.
+	for i := range g.rules {
+		r := &g.rules[i]
+		if was := old.kept(r); was != nil {
+			r.tables = was.tables
+		} else if err := r.allocate(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range g.rules {
+		if r := &g.rules[i]; old.kept(r) != nil {
+			if err := r.reload(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return g, nil
+}
+
+// arrange returns a guard that has its rules and no limiters yet, if it can go on from old.
+func arrange(c Config, old *Guard) (*Guard, error) {
 	c, err := c.Complete()
 	if err != nil {
 		return nil, err
@@ -101,14 +133,10 @@ func build(c Config, old *Guard) (*Guard, error) {
 	if c.Store != nil {
 		return g, nil
 	}
-	// What can fail comes first, so that an error leaves the old guard as it was.
 	for i := range g.rules {
 		r := &g.rules[i]
 		was := old.kept(r)
 		if was == nil {
-			if err := r.allocate(); err != nil {
-				return nil, err
-			}
 			continue
 		}
 		capacity, inFlight := was.size()
@@ -117,14 +145,6 @@ func build(c Config, old *Guard) (*Guard, error) {
 		}
 		if r.Lockout != nil && r.Lockout.Lease != was.Lockout.Lease {
 			return nil, fmt.Errorf("guard: rule %q: Lease cannot change in a reload, from %v to %v", r.Name, was.Lockout.Lease, r.Lockout.Lease)
-		}
-		r.tables = was.tables
-	}
-	for i := range g.rules {
-		if r := &g.rules[i]; old.kept(r) != nil {
-			if err := r.reload(); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return g, nil

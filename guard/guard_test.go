@@ -394,6 +394,10 @@ func TestReload(t *testing.T) {
 		guard.Rule{Name: "site", V4: 24, V6: 56, Lockout: free(2, time.Hour, time.Minute)}, // another key: starts anew
 		guard.Rule{Name: "all", Per: guard.Everyone, Lockout: free(9, time.Hour, time.Minute)},
 	)
+	if err := s.CheckReload(second); err != nil {
+		t.Error(err)
+	}
+	s.refused(0, from("192.0.2.1"), "own", 1) // busy, by the rules of before
 	g, err := s.Reload(second)
 	if err != nil {
 		t.Fatal(err)
@@ -419,8 +423,9 @@ func TestReload(t *testing.T) {
 			guard.Rule{Name: "all", Per: guard.Everyone, Lockout: free(9, time.Hour, time.Minute)},
 		)
 		row.edit(bad.Rules[1].Lockout)
-		if _, err := g.Reload(bad); err == nil {
-			t.Errorf("%s: no error", row.name)
+		asked := g.CheckReload(bad)
+		if _, err := g.Reload(bad); err == nil || asked == nil || asked.Error() != err.Error() {
+			t.Errorf("%s: error %v, and asked before %v", row.name, err, asked)
 		}
 		after.refused(2, a, "own", 480) // the running rules are as they were
 	}
