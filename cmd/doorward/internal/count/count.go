@@ -15,16 +15,22 @@ import (
 // A Count is safe for concurrent use. Its memory grows with what is there, not with
 // what has been.
 type Count struct {
+	mu        sync.Mutex
 	all, each int
-
-	mu  sync.Mutex
-	n   int
-	per map[doorward.Key]int
+	n         int
+	per       map[doorward.Key]int
 }
 
 // New returns a Count of at most all, and at most each of one network.
 func New(all, each int) *Count {
 	return &Count{all: all, each: each, per: map[doorward.Key]int{}}
+}
+
+// Limit changes how many there may be from now on. What is there stays.
+func (c *Count) Limit(all, each int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all, c.each = all, each
 }
 
 // Enter counts one more and reports whether there was room for it.

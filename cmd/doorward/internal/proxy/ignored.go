@@ -43,7 +43,7 @@ type forwarder struct {
 // one, and the first lockout would shut the site. From elsewhere such a header is
 // likelier to be a caller's own; it is ignored, and the operator told.
 func (p *Proxy) unnamed(v *visit, r *http.Request) bool {
-	if p.config.ClientsConfigured {
+	if v.set.config.ClientsConfigured {
 		return false
 	}
 	values := forwardedValues(r.Header)
@@ -104,7 +104,7 @@ func (i *ignored) once(last *time.Time, now time.Time) bool {
 // nobody has said how callers are named: a proxy that forwards no addresses looks just
 // like that.
 func (p *Proxy) lockedLocal(v *visit, r *http.Request, verdict guard.Verdict) {
-	if p.config.ClientsConfigured || v.how != clientip.Peer || !v.addr.IsLoopback() || verdict.Reason != doorward.Locked {
+	if v.set.config.ClientsConfigured || v.how != clientip.Peer || !v.addr.IsLoopback() || verdict.Reason != doorward.Locked {
 		return
 	}
 	if now := time.Now(); p.ignored.once(&p.ignored.locked, now) {

@@ -21,7 +21,9 @@ const shareOfDoor = 4
 
 // newInFlight counts requests that are at a door at one time, and with them the memory
 // that their bodies take.
-func newInFlight(most int) *count.Count { return count.New(most, max(1, most/shareOfDoor)) }
+func newInFlight(most int) *count.Count { return count.New(inFlight(most)) }
+
+func inFlight(most int) (all, each int) { return most, max(1, most/shareOfDoor) }
 
 // room takes room for r at a door, unless it has some there, until v.leave. It reports
 // false if there is none and r is answered: nothing is charged.
@@ -52,7 +54,7 @@ func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, d *guarded, v *vis
 	if !p.room(w, r, d, v) {
 		return
 	}
-	a := &atDoor{ResponseWriter: w, stall: p.config.Timeouts.Write, leave: v.leave}
+	a := &atDoor{ResponseWriter: w, stall: v.set.config.Timeouts.Write, leave: v.leave}
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &timedBody{ReadCloser: r.Body, late: func() { p.lines.late("body", v.door, v.addr) }}
 	}

@@ -176,9 +176,9 @@ func TestTakesNothing(t *testing.T) {
 	free := func(s *site) {
 		t.Helper()
 		until(t, "a place", func() bool {
-			return s.proxy.doors[0].inFlight.Enter()
+			return s.proxy.set.Load().doors[0].inFlight.Enter()
 		})
-		s.proxy.doors[0].inFlight.Leave()
+		s.proxy.set.Load().doors[0].inFlight.Leave()
 	}
 	plain, tlsSite := serve(t, addr, options), servePort(t, addr, secure, options)
 	begun := time.Now()
@@ -189,7 +189,7 @@ func TestTakesNothing(t *testing.T) {
 	until(t, "both", func() bool {
 		full := true
 		for _, s := range []*site{plain, tlsSite} {
-			if in := s.proxy.doors[0].inFlight; in.Enter() {
+			if in := s.proxy.set.Load().doors[0].inFlight; in.Enter() {
 				in.Leave()
 				full = false
 			}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -30,18 +31,31 @@ type lines struct {
 	full     *logs.Kind
 	health   *logs.Kind
 
-	hidden map[string]bool // doors whose paths name subjects; "" is no door
+	hidden *hidden
 }
 
-func newLines(log *slog.Logger, doors []Door) lines {
-	hidden := map[string]bool{}
+// hidden are the doors whose paths name subjects; "" is no door. None is taken out: a
+// request that began with a door as it was may still be there.
+type hidden struct{ doors sync.Map }
+
+func (h *hidden) has(door string) bool {
+	_, ok := h.doors.Load(door)
+	return ok
+}
+
+// hide keeps paths out of the log that name subjects at one of doors.
+func (l *lines) hide(doors []Door) {
 	for _, d := range doors {
 		if d.PathNames {
-			hidden[d.Name], hidden[""] = true, true
+			l.hidden.doors.Store(d.Name, true)
+			l.hidden.doors.Store("", true)
 		}
 	}
+}
+
+func newLines(log *slog.Logger) lines {
 	return lines{
-		hidden:   hidden,
+		hidden:   new(hidden),
 		refused:  logs.NewKind(log, slog.LevelInfo, "refused"),
 		bad:      logs.NewKind(log, slog.LevelInfo, "bad request"),
 		settled:  logs.NewKind(log, slog.LevelDebug, "settled"),
@@ -124,7 +138,7 @@ func (l *lines) request(door string, r *http.Request) (attrs []slog.Attr) {
 		attrs = append(attrs, slog.String("door", door))
 	}
 	attrs = append(attrs, slog.String("method", logs.Cut(r.Method, 16)))
-	if path, _, _ := strings.Cut(r.RequestURI, "?"); !l.hidden[door] {
+	if path, _, _ := strings.Cut(r.RequestURI, "?"); !l.hidden.has(door) {
 		attrs = append(attrs, slog.String("path", logs.Cut(path, 200)))
 	}
 	return attrs

@@ -180,25 +180,26 @@ func unescape(s string) string {
 // false if it has answered r, whose body did not arrive or found no room. A body that is
 // kept takes room at the door, as those of attempts do.
 func (p *Proxy) judge(w http.ResponseWriter, r *http.Request, v *visit) (*guarded, door.Match, bool) {
+	s := v.set
 	q := door.Request{Method: r.Method, Host: r.Host, Target: r.RequestURI, Authorization: r.Header["Authorization"], AnyMethod: true}
-	at, match := p.find(q)
+	at, match := s.find(q)
 	if match == door.None {
 		return nil, match, true
 	}
 	q.Methods = append(headerMethods(r.Header), targetMethods(r.RequestURI)...)
 	q.AnyMethod = len(q.Methods) > maxMethods
-	d, m := p.find(q)
+	d, m := s.find(q)
 	if d == at && m == match || r.Body == nil || r.Body == http.NoBody {
 		return d, m, true
 	}
 	limit := at.MaxBody
 	if limit == 0 {
-		limit = p.config.Limits.BodyBytes
+		limit = s.config.Limits.BodyBytes
 	}
 	if !p.room(w, r, at, v) {
 		return nil, door.Bad, false
 	}
-	body, whole, err := p.peek(w, r, limit)
+	body, whole, err := peek(w, r, limit, s.config.Timeouts.Body)
 	if err != nil {
 		status := http.StatusBadRequest
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -215,18 +216,18 @@ func (p *Proxy) judge(w http.ResponseWriter, r *http.Request, v *visit) (*guarde
 		return at, match, true
 	}
 	q.Methods = append(q.Methods, methods...)
-	d, m = p.find(q)
+	d, m = s.find(q)
 	return d, m, true
 }
 
-// peek reads up to limit bytes of the body of r, for as long as a body may take, and
+// peek reads up to limit bytes of the body of r, for most at most, and
 // puts them back. It reports whether that is all.
-func (p *Proxy) peek(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, whole bool, err error) {
+func peek(w http.ResponseWriter, r *http.Request, limit int64, most time.Duration) (body []byte, whole bool, err error) {
 	if r.ContentLength > limit {
 		return nil, false, nil
 	}
 	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(p.config.Timeouts.Body))
+	control.SetReadDeadline(time.Now().Add(most))
 	body, err = io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return nil, false, err

@@ -76,7 +76,8 @@ func (p *Proxy) handlerFor(r *http.Request) http.Handler {
 
 // spared reports whether many callers may come from an address: it is a proxy's.
 func (p *Proxy) spared(from netip.Addr) bool {
-	return p.config.Proxies != nil && p.config.Proxies(from)
+	proxies := p.set.Load().config.Proxies
+	return proxies != nil && proxies(from)
 }
 
 // watchState tells a connection whether a request of its is being answered.

@@ -28,11 +28,11 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/cmd/doorward/internal/count"
-	"github.com/doorward/doorward/cmd/doorward/internal/subject"
 	"github.com/doorward/doorward/cmd/doorward/internal/upstream"
 	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/guard"
@@ -43,8 +43,8 @@ import (
 // Proxy is a reverse proxy with guarded doors. It is an http.Handler; Serve adds the
 // timeouts that only a server can have.
 type Proxy struct {
-	config  Config
-	doors   []guarded
+	config  Config                 // as it was at the start: of what a reload does not change
+	set     atomic.Pointer[set]    // as it is now
 	pass    *httputil.ReverseProxy // outside doors
 	pool    *upstream.Pool
 	buffers buffers
@@ -69,6 +69,7 @@ type visit struct {
 	w      http.ResponseWriter
 	at     *guarded // where it takes room, until leave
 	leave  func()
+	set    *set // by which it is judged, to its end
 }
 
 type visitKey struct{}
@@ -84,49 +85,24 @@ func New(c Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{config: c, lines: newLines(c.Log, c.Doors), conns: count.New(c.Limits.Connections, c.Limits.PerNetwork)}
+	p := &Proxy{config: c, lines: newLines(c.Log), conns: count.New(c.Limits.Connections, c.Limits.PerNetwork)}
 	if p.pool, err = pool(c, &p.lines); err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	p.pass = p.reverse(p.pool)
-	attempts := p.reverse(attempts{p.pool, c.Timeouts.Response})
-	for i := range c.Doors {
-		d := &c.Doors[i]
-		maxBody := d.MaxBody
-		if maxBody == 0 {
-			maxBody = c.Limits.BodyBytes
-		}
-		gate, err := httpguard.New(httpguard.Options{
-			Guard:       d.Guard,
-			Clients:     c.Clients,
-			Outcome:     d.Outcome,
-			Refuse:      p.refuse,
-			Settled:     p.settled,
-			MaxBody:     maxBody,
-			BodyTimeout: c.Timeouts.Body,
-
-			Subject:         nameOf(d.Subject),
-			Challenge:       challengeOf(d.Challenge),
-			OptionalSubject: d.OptionalSubject,
-			Canonical:       subject.Canonical,
-			Devices:         d.Devices,
-			DeviceCookie:    d.DeviceCookie,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("proxy: door %q: %w", d.Name, err)
-		}
-		inFlight := d.MaxInFlight
-		if inFlight == 0 {
-			inFlight = c.Limits.InFlight
-		}
-		p.doors = append(p.doors, guarded{Door: d, handler: gate.Handler(attempts), inFlight: newInFlight(inFlight)})
+	s, err := p.newSet(c)
+	if err != nil {
+		return nil, err
 	}
+	p.lines.hide(c.Doors)
+	p.set.Store(s)
 	return p, nil
 }
 
 // ServeHTTP judges one request and passes it on or answers it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := &visit{w: w, leave: func() {}}
+	s := p.set.Load()
+	v := &visit{w: w, set: s, leave: func() {}}
 	defer func() { v.leave() }()
 	u, ok := target(r.Method, r.RequestURI)
 	if !ok || !saneHost(r.Host) || !sound2(r) || r.Method == http.MethodConnect {
@@ -134,7 +110,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v.target = u
-	v.addr, v.how = p.resolve(r)
+	v.addr, v.how = s.resolve(r)
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	// Trailers are not passed on: an application that reads them as headers would
 	// take them for ours. Without them a guess in memory goes with its length, as
@@ -163,21 +139,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // resolve names the caller as the gates do.
-func (p *Proxy) resolve(r *http.Request) (netip.Addr, clientip.How) {
+func (s *set) resolve(r *http.Request) (netip.Addr, clientip.How) {
 	peer := r.RemoteAddr
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && a.Network() == "unix" {
 		peer = "@" // a unix socket may be bound to a name that reads like an address
 	}
-	return p.config.Clients.Resolve(peer, r.Header[p.config.Clients.Header()])
+	return s.config.Clients.Resolve(peer, r.Header[s.config.Clients.Header()])
 }
 
 // find returns the door that q is at. A contorted target may be at two doors whose
 // routes have nothing in common: that is Bad, since its caller would choose which of
 // them is charged.
-func (p *Proxy) find(q door.Request) (*guarded, door.Match) {
+func (s *set) find(q door.Request) (*guarded, door.Match) {
 	var first *guarded
-	for i := range p.doors {
-		d := &p.doors[i]
+	for i := range s.doors {
+		d := &s.doors[i]
 		switch d.Match.Match(q) {
 		case door.Bad:
 			return d, door.Bad
@@ -205,7 +181,7 @@ func (p *Proxy) bad(w http.ResponseWriter, r *http.Request, name string) {
 // than a body may take.
 func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, status int) {
 	if r.Body != nil && r.Body != http.NoBody {
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.config.Timeouts.Body))
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.set.Load().config.Timeouts.Body))
 	}
 	httpguard.Answer(w, r, status)
 }

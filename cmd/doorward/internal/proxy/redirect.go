@@ -28,7 +28,7 @@ func (p *Proxy) Redirect(to *url.URL) http.Handler {
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.config.Timeouts.Body))
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.set.Load().config.Timeouts.Body))
 		}
 		h := w.Header()
 		h.Set("Location", "https://"+host+escape(target))

@@ -57,7 +57,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header.Del("Expect") // the body is here already
 	}
 	upgrade(r.Out.Header)
-	clean(r.Out.Header, p.config.Clients.Header(), v.believed())
+	clean(r.Out.Header, v.set.config.Clients.Header(), v.believed())
 	v.tell(r.In, r.Out.Header)
 	if httpguard.FromRequest(r.In).StepUp() { // only at doors
 		r.Out.Header.Set(stepUpHeader, "1")
@@ -110,15 +110,20 @@ var errTooSlow = errors.New("no answer in time")
 // pool returns the connections to the application, for doors and all else.
 func pool(c Config, lines *lines) (*upstream.Pool, error) {
 	return upstream.New(upstream.Config{
-		URLs: c.Upstreams,
-		// Dead copies are found before Response has passed, so that it is known that
-		// nothing was sent.
-		DialTimeout:    min(dialTimeout, c.Timeouts.Response/time.Duration(1+len(c.Upstreams))),
+		URLs:           c.Upstreams,
+		DialTimeout:    DialTime(c.Timeouts.Response, len(c.Upstreams)),
 		MaxHeaderBytes: maxAnswerHeader,
 		Reuse:          c.Reuse,
 		Health:         c.Health,
 		Changed:        lines.changed,
 	})
+}
+
+// DialTime is how long connecting to one of several copies may take. Dead ones are found
+// before Timeouts.Response has passed, so that it is known that nothing was sent. It
+// cannot change in a reload.
+func DialTime(response time.Duration, copies int) time.Duration {
+	return min(dialTimeout, response/time.Duration(1+copies))
 }
 
 // attempts is for requests at doors.
