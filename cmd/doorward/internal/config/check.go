@@ -48,6 +48,7 @@ func (s *source) check(f *file) Config {
 		s.fail("doors", "must have at least one door")
 	}
 	c.Devices = s.devices(f.Devices)
+	c.State = s.state(f.State)
 	realms := s.realms(f.Realms)
 	taken := map[string]string{}
 	var guards []*guard.Guard

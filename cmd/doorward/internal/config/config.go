@@ -38,6 +38,7 @@ type Config struct {
 	ClientsConfigured bool
 	Doors             []Door
 	Devices           *Devices // nil if there are none
+	State             *State   // nil if nothing outlasts the process
 	Log               Log
 	Timeouts          Timeouts
 	Limits            Limits
@@ -129,6 +130,7 @@ const (
 	DefaultConnections = 10_000
 	DefaultPerNetwork  = 256
 	DefaultInFlight    = 1_000
+	DefaultStateEvery  = 10 * time.Second
 )
 
 // DefaultRules are those of a door that names none. One address has five tries in a
@@ -169,6 +171,10 @@ func Load(name string, over Overrides) (Config, error) {
 	}
 	return Parse(name, data, over)
 }
+
+// Probe returns a guard that judges c as guard.New does, and takes no memory: nothing can
+// be asked of it but its rules.
+func Probe(c guard.Config) (*guard.Guard, error) { return probe(c) }
 
 // Parse reads the content of a file. All errors are of type Errors.
 func Parse(name string, data []byte, over Overrides) (Config, error) {

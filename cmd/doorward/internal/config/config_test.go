@@ -112,6 +112,7 @@ devices:
   key_files: [testdata/new.key, testdata/old.key]
   cookie: __Host-device
   ttl: 30d
+state: {file: testdata/doorward.state, key_file: testdata/new.key, every: 5s}
 log: {format: json, level: debug}
 timeouts: {read_header: 1s, body: 2s, upstream_response: 39s, write: 6s, idle: 3s, shutdown: 4s}
 limits: {header_bytes: 16KiB, body_bytes: 1000, connections: 5000, connections_per_network: 50, in_flight: 200}
@@ -202,6 +203,7 @@ func TestFull(t *testing.T) {
 			simple(Door{Name: "accounts/token", Door: door.Config{Routes: []string{"/token"}}, Subject: subject.Source{BasicAuth: true}, Guard: guard.Login}),
 		},
 		Devices:  &Devices{Keys: Keys{ascending(0, 32), descending(255, 40)}, Cookie: "__Host-device", TTL: 30 * day},
+		State:    &State{File: "testdata/doorward.state", Key: Keys{ascending(0, 32)}, Every: 5 * time.Second},
 		Log:      Log{JSON: true, Level: slog.LevelDebug},
 		Timeouts: Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 39 * time.Second, Write: 6 * time.Second, Idle: 3 * time.Second, Shutdown: 4 * time.Second},
 		Limits:   Limits{HeaderBytes: 16 << 10, BodyBytes: 1000, Connections: 5000, PerNetwork: 50, InFlight: 200},

@@ -17,6 +17,7 @@ type file struct {
 	Realms    map[string]realmFile `yaml:"realms"`
 	Doors     []doorFile           `yaml:"doors"`
 	Devices   *devicesFile         `yaml:"devices"`
+	State     *stateFile           `yaml:"state"`
 	Log       logFile              `yaml:"log"`
 	Timeouts  timeoutsFile         `yaml:"timeouts"`
 	Limits    limitsFile           `yaml:"limits"`
@@ -90,6 +91,12 @@ type devicesFile struct {
 	KeyFiles []string `yaml:"key_files"`
 	Cookie   string   `yaml:"cookie"`
 	TTL      interval `yaml:"ttl"`
+}
+
+type stateFile struct {
+	File    string   `yaml:"file"`
+	KeyFile string   `yaml:"key_file"`
+	Every   interval `yaml:"every"`
 }
 
 type outcomeFile struct {
