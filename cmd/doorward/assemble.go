@@ -15,8 +15,14 @@ import (
 	"github.com/doorward/doorward/outcome"
 )
 
-// assemble builds what the proxy is made of.
+// assemble builds what the proxy is made of, with guards that have counted nothing.
 func assemble(c config.Config, log *slog.Logger) (proxy.Config, error) {
+	pc, _, err := assembleWith(c, log, func(_ string, c guard.Config) (*guard.Guard, error) { return guard.New(c) })
+	return pc, err
+}
+
+// assembleWith has guards made elsewhere, each once, and returns them by name.
+func assembleWith(c config.Config, log *slog.Logger, make func(name string, c guard.Config) (*guard.Guard, error)) (proxy.Config, map[string]*guard.Guard, error) {
 	pc := proxy.Config{
 		Upstreams:         c.Upstreams,
 		Health:            c.Health,
@@ -28,24 +34,29 @@ func assemble(c config.Config, log *slog.Logger) (proxy.Config, error) {
 	}
 	var err error
 	if pc.Clients, err = clientip.New(c.Clients); err != nil {
-		return pc, err
+		return pc, nil, err
 	}
 	if trusted := c.Clients.Trusted; len(trusted) > 0 || c.Clients.Hops > 0 {
 		pc.Proxies = func(from netip.Addr) bool { return c.Clients.Hops > 0 || within(trusted, from) }
 	}
 	guards := map[string]*guard.Guard{} // doors of one realm share theirs
 	for _, d := range c.Doors {
-		built, err := assembleDoor(d, c.Devices, guards)
+		if guards[d.GuardName()] == nil {
+			if guards[d.GuardName()], err = make(d.GuardName(), d.Guard); err != nil {
+				return pc, nil, fmt.Errorf("door %q: %w", d.Name, err)
+			}
+		}
+		built, err := assembleDoor(d, c.Devices, guards[d.GuardName()])
 		if err != nil {
-			return pc, fmt.Errorf("door %q: %w", d.Name, err)
+			return pc, nil, fmt.Errorf("door %q: %w", d.Name, err)
 		}
 		pc.Doors = append(pc.Doors, built)
 	}
-	return pc, nil
+	return pc, guards, nil
 }
 
-func assembleDoor(d config.Door, devices *config.Devices, guards map[string]*guard.Guard) (built proxy.Door, err error) {
-	built = proxy.Door{Name: d.Name, MaxBody: d.MaxBody, MaxInFlight: d.MaxInFlight, OptionalSubject: d.SubjectOptional}
+func assembleDoor(d config.Door, devices *config.Devices, g *guard.Guard) (built proxy.Door, err error) {
+	built = proxy.Door{Guard: g, Name: d.Name, MaxBody: d.MaxBody, MaxInFlight: d.MaxInFlight, OptionalSubject: d.SubjectOptional}
 	built.PathNames = d.Subject.Path != "" || d.Challenge.Path != ""
 	if built.Match, err = door.New(d.Door); err != nil {
 		return built, err
@@ -58,12 +69,6 @@ func assembleDoor(d config.Door, devices *config.Devices, guards map[string]*gua
 	}
 	if built.Challenge, err = extractor(d.Challenge); err != nil {
 		return built, err
-	}
-	if built.Guard = guards[d.GuardName()]; built.Guard == nil {
-		if built.Guard, err = guard.New(d.Guard); err != nil {
-			return built, err
-		}
-		guards[d.GuardName()] = built.Guard
 	}
 	if devices == nil || !config.HasDevices(built.Guard.Rules()) {
 		return built, nil

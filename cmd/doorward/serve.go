@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	stdlog "log"
 	"log/slog"
@@ -52,7 +53,8 @@ What names it twice, in two ways or not at all is refused.
 Behind another proxy, name it with --trusted-proxy: else all callers are one.
 
 SIGTERM and SIGINT stop: no new requests, those that run may end. A second one ends
-the process at once, with exit code 1.`
+the process at once, with exit code 1. SIGHUP reads the file again: if anything in it
+is wrong, the old configuration stays, and the log says what.`
 
 const serveExample = `  doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --succeeded 302
   doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --door 'POST /reset' --succeeded cookie:session
@@ -96,7 +98,11 @@ func newServe() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), c, cmd.ErrOrStderr())
+		var again func() (config.Config, error)
+		if cmd.Flags().Changed("config") {
+			again = func() (config.Config, error) { return config.Load(file, fl.Overrides) }
+		}
+		return serve(cmd.Context(), c, again, cmd.ErrOrStderr())
 	})
 	return cmd
 }
@@ -133,46 +139,54 @@ func load(cmd *cobra.Command, file string, fl config.Flags) (c config.Config, er
 	return fl.Config()
 }
 
-// serve runs until a signal comes.
-func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
-	log := newLog(c.Log, stderr)
-	boundByFiles(&c, log)
-	pc, err := assemble(c, log)
+// serve runs until a signal comes. Again reads the configuration once more, nil if it is
+// not in a file.
+func serve(ctx context.Context, c config.Config, again func() (config.Config, error), stderr io.Writer) (err error) {
+	d := &daemon{config: c, level: new(slog.LevelVar)}
+	d.level.Set(c.Log.Level)
+	d.log = newLog(c.Log, d.level, stderr)
+	boundByFiles(&c, d.log)
+	ctx, stop := untilSignal(ctx, d.log)
+	defer stop()
+	var reloads chan os.Signal
+	if again != nil {
+		reloads = make(chan os.Signal, 1)
+		signal.Notify(reloads, syscall.SIGHUP)
+		defer signal.Stop(reloads)
+	}
+	pc, err := d.build(c)
 	if err != nil {
 		return err
 	}
+	closeState, err := d.openState(c.State)
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	defer closeState()
 	p, err := proxy.New(pc)
 	if err != nil {
 		return err
 	}
+	d.proxy = p
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(p.LogWriter()) // net/http has a line or two for the standard log
-	ctx, stop := untilSignal(ctx, log)
-	defer stop()
-	ports, err := open(ctx, c, p, log)
+	ports, err := open(ctx, c, p, d.log)
 	if err != nil {
 		return err
 	}
 	doors, rules := count(c)
-	log.Info("serving", "listen", addresses(ports), "upstream", upstreamNames(c.Upstreams), "doors", doors, "rules", rules)
-	for i, d := range c.Doors {
-		var names []string
-		for _, r := range pc.Doors[i].Guard.Rules() {
-			names = append(names, r.Name)
-		}
-		line := []any{"door", d.Name, "routes", strings.Join(d.Door.Routes, ", "), "rules", strings.Join(names, ", ")}
-		if d.Realm != "" {
-			line = append(line, "realm", d.Realm)
-		}
-		log.Info("guarding", line...)
+	d.log.Info("serving", "listen", addresses(ports), "upstream", upstreamNames(c.Upstreams), "doors", doors, "rules", rules)
+	d.tellDoors()
+	stopBeside := d.beside(reloads, again)
+	err = p.ServePorts(ctx, ports...)
+	stopBeside()
+	if e := d.saveLast(); err == nil {
+		err = e
 	}
-	for _, w := range c.Warnings() {
-		log.Warn(w)
-	}
-	if err := p.ServePorts(ctx, ports...); err != nil {
+	if err != nil {
 		return err
 	}
-	log.Info("stopped")
+	d.log.Info("stopped")
 	return nil
 }
 
@@ -184,8 +198,8 @@ func upstreamNames(list []*url.URL) string {
 	return strings.Join(names, ", ")
 }
 
-func newLog(c config.Log, w io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.Level}
+func newLog(c config.Log, level slog.Leveler, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
 	if c.JSON {
 		return slog.New(logs.NewCounted(slog.NewJSONHandler(w, options)))
 	}

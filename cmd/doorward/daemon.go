@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
+	"github.com/doorward/doorward/cmd/doorward/internal/state"
+	"github.com/doorward/doorward/guard"
+)
+
+// A daemon is what serve runs: a proxy, its guards, and what may change them.
+type daemon struct {
+	log   *slog.Logger
+	level *slog.LevelVar
+	proxy *proxy.Proxy
+
+	mu     sync.Mutex // of reloads and writes, one at a time
+	config config.Config
+	guards map[string]*guard.Guard
+
+	state    *state.File // nil if nothing outlasts the process
+	unsaved  bool        // the last write failed
+	unsavedT time.Time   // when that was last said
+}
+
+// build makes the guards, and all else that the proxy needs.
+func (d *daemon) build(c config.Config) (pc proxy.Config, err error) {
+	pc, d.guards, err = assembleWith(c, d.log, func(_ string, c guard.Config) (*guard.Guard, error) { return guard.New(c) })
+	return pc, err
+}
+
+// tellDoors says what is guarded, and what may be wrong with that.
+func (d *daemon) tellDoors() {
+	for _, door := range d.config.Doors {
+		var names []string
+		for _, r := range d.guards[door.GuardName()].Rules() {
+			names = append(names, r.Name)
+		}
+		line := []any{"door", door.Name, "routes", strings.Join(door.Door.Routes, ", "), "rules", strings.Join(names, ", ")}
+		if door.Realm != "" {
+			line = append(line, "realm", door.Realm)
+		}
+		d.log.Info("guarding", line...)
+	}
+	for _, w := range d.config.Warnings() {
+		d.log.Warn(w)
+	}
+}
+
+// beside does what is to be done while requests are served: it reloads when a signal
+// comes, and writes the state. Stop returns when both have ended.
+func (d *daemon) beside(reloads <-chan os.Signal, again func() (config.Config, error)) (stop func()) {
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			select {
+			case <-reloads:
+				d.reload(again)
+			case <-done:
+				return
+			}
+		}
+	})
+	if d.state != nil {
+		running.Go(func() {
+			tick := time.NewTicker(d.config.State.Every) // which no reload changes
+			defer tick.Stop()
+			for {
+				select {
+				case now := <-tick.C:
+					d.tellSaved(d.save(), now)
+				case <-done:
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		running.Wait()
+	}
+}
+
+// openState takes the state file, if there is to be one, and lets the guards remember what
+// is in it.
+func (d *daemon) openState(c *config.State) (closeState func(), err error) {
+	if c == nil {
+		return func() {}, nil
+	}
+	if d.state, err = state.Open(c.File, c.Key[0]); err != nil {
+		return nil, err
+	}
+	n, err := d.state.Load(d.guards, time.Now())
+	if err != nil {
+		d.state.Close()
+		return nil, err
+	}
+	closeState = func() { d.state.Close() }
+	if n.Saved.IsZero() {
+		d.log.Info("no state yet: nothing was counted before", "file", c.File)
+		return closeState, nil
+	}
+	line := []any{"file", c.File, "saved", n.Saved, "keys", n.Keys, "in_flight", n.Pending}
+	if len(n.Dropped) > 0 {
+		line = append(line, "forgotten", strings.Join(n.Dropped, ", "))
+	}
+	if len(n.New) > 0 {
+		line = append(line, "begin_anew", strings.Join(n.New, ", "))
+	}
+	d.log.Info("state loaded", line...)
+	if n.SetBack > 0 {
+		d.log.Warn("the clock was set back since the state was written: no time has passed for lockouts", "by", n.SetBack.String())
+	}
+	return closeState, nil
+}
+
+// save writes what the guards remember.
+func (d *daemon) save() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state.Save(d.guards, time.Now())
+}
+
+// saveLast writes the state when no request is left.
+func (d *daemon) saveLast() error {
+	if d.state == nil {
+		return nil
+	}
+	if err := d.save(); err != nil {
+		return fmt.Errorf("state: not written, the next start knows what the last write left: %w", err)
+	}
+	d.log.Info("state written", "file", d.config.State.File)
+	return nil
+}
+
+// complainEvery is how often it is said that the state cannot be written.
+const complainEvery = time.Minute
+
+// tellSaved says that a write failed, once in a while, and that it works again.
+func (d *daemon) tellSaved(err error, now time.Time) {
+	switch {
+	case err == nil && d.unsaved:
+		d.log.Info("state written again", "file", d.config.State.File)
+	case err != nil && (!d.unsaved || now.Sub(d.unsavedT) >= complainEvery):
+		d.log.Error("state not written: a restart would forget what was counted since", "error", err)
+		d.unsavedT = now
+	}
+	d.unsaved = err != nil
+}
