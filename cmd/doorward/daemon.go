@@ -20,13 +20,14 @@ type daemon struct {
 	level *slog.LevelVar
 	proxy *proxy.Proxy
 
-	mu     sync.Mutex // of reloads and writes, one at a time
-	config config.Config
+	mu     sync.Mutex    // of reloads and writes, one at a time
+	config config.Config // of the goroutine that reloads
 	guards map[string]*guard.Guard
 
-	state    *state.File // nil if nothing outlasts the process
-	unsaved  bool        // the last write failed
-	unsavedT time.Time   // when that was last said
+	state      *state.File   // nil if nothing outlasts the process
+	keep       *config.State // no reload changes it
+	unsaved    bool          // the last write failed
+	complained time.Time     // when that was last said
 }
 
 // build makes the guards, and all else that the proxy needs.
@@ -70,7 +71,7 @@ func (d *daemon) beside(reloads <-chan os.Signal, again func() (config.Config, e
 	})
 	if d.state != nil {
 		running.Go(func() {
-			tick := time.NewTicker(d.config.State.Every) // which no reload changes
+			tick := time.NewTicker(d.keep.Every)
 			defer tick.Stop()
 			for {
 				select {
@@ -102,7 +103,7 @@ func (d *daemon) openState(c *config.State) (closeState func(), err error) {
 		d.state.Close()
 		return nil, err
 	}
-	closeState = func() { d.state.Close() }
+	d.keep, closeState = c, func() { d.state.Close() }
 	if n.Saved.IsZero() {
 		d.log.Info("no state yet: nothing was counted before", "file", c.File)
 		return closeState, nil
@@ -136,7 +137,7 @@ func (d *daemon) saveLast() error {
 	if err := d.save(); err != nil {
 		return fmt.Errorf("state: not written, the next start knows what the last write left: %w", err)
 	}
-	d.log.Info("state written", "file", d.config.State.File)
+	d.log.Info("state written", "file", d.keep.File)
 	return nil
 }
 
@@ -147,10 +148,10 @@ const complainEvery = time.Minute
 func (d *daemon) tellSaved(err error, now time.Time) {
 	switch {
 	case err == nil && d.unsaved:
-		d.log.Info("state written again", "file", d.config.State.File)
-	case err != nil && (!d.unsaved || now.Sub(d.unsavedT) >= complainEvery):
+		d.log.Info("state written again", "file", d.keep.File)
+	case err != nil && (!d.unsaved || now.Sub(d.complained) >= complainEvery):
 		d.log.Error("state not written: a restart would forget what was counted since", "error", err)
-		d.unsavedT = now
+		d.complained = now
 	}
 	d.unsaved = err != nil
 }

@@ -230,7 +230,7 @@ func (s story) send(t *testing.T, addr string, i int) {
 	}
 }
 
-// The part of an example that is commented out is right too, once there is a key.
+// The parts of an example that are commented out are right too, once there are keys.
 func TestDeviceExamples(t *testing.T) {
 	for _, name := range []string{"doorward.yaml", "presets/login.yaml"} {
 		text, err := os.ReadFile(filepath.Join(docs, name))
@@ -241,19 +241,23 @@ func TestDeviceExamples(t *testing.T) {
 		if !found {
 			t.Fatalf("%s has no devices", name)
 		}
-		tail = "\ndevices:\n" + strings.ReplaceAll("\n"+tail, "\n#  ", "\n  ")[1:]
+		tail = "\ndevices:\n" + strings.NewReplacer("\n#  ", "\n  ", "\n#state:", "\nstate:").Replace("\n" + tail)[1:]
 		file := filepath.Join(t.TempDir(), "doorward.yaml")
 		if err := os.WriteFile(file, []byte(head+tail), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		key := filepath.Join(filepath.Dir(file), "device.key")
-		if err := os.WriteFile(key, []byte("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=\n"), 0o600); err != nil {
-			t.Fatal(err)
+		for _, key := range []string{"device.key", "state.key"} {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(file), key), []byte("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		c := loadExample(t, file)
 		without := loadExample(t, filepath.Join(docs, name))
 		if c.Devices == nil || c.Rules() <= without.Rules() {
 			t.Errorf("%s: devices %v, %d rules with them and %d without", name, c.Devices, c.Rules(), without.Rules())
+		}
+		if (c.State != nil) != (name == "doorward.yaml") {
+			t.Errorf("%s: state %v", name, c.State)
 		}
 		if _, err := assemble(c, slog.New(slog.DiscardHandler)); err != nil {
 			t.Errorf("%s: %v", name, err)
