@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,6 +21,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/state"
+	"github.com/doorward/doorward/guard"
 )
 
 // A stage is a directory with a configuration that can change and a state.
@@ -332,6 +339,37 @@ func TestInFlightRestart(t *testing.T) {
 	p.stop()
 }
 
+// seed returns a state in which a door has counted failures of so many networks.
+func (s *stage) seed(door string, networks int) string {
+	s.t.Helper()
+	c, err := config.Load(s.file, config.Overrides{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, guards, err := assembleWith(c, slog.New(slog.DiscardHandler), func(_ string, c guard.Config) (*guard.Guard, error) { return guard.New(c) })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	now := time.Now()
+	for i := range networks {
+		p := guards[door].Attempt(guard.Request{Addr: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}, now)
+		p.Settle(doorward.Failed, now)
+	}
+	f, err := state.Open(s.state, c.State.Key[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Save(guards, now); err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := os.ReadFile(s.state)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // kill -9 at random moments, most of them while the file is written: every start succeeds,
 // a lockout that is older than what is in the file is there with all that is left of it,
 // and the file is never older than a write and the time between two.
@@ -343,11 +381,9 @@ func TestKill(t *testing.T) {
 	const every = 100 * time.Millisecond
 	s := newStage(t, application(t))
 	s.every = every.String()
-	doors := lockout(5)
-	for i := range 4 { // so that a write takes its time
-		doors += strings.NewReplacer("login", fmt.Sprintf("login%d", i)).Replace(lockout(60_000))
-	}
-	s.configure(doors, s.withState())
+	s.configure(lockout(5)+strings.ReplaceAll(lockout(5), "login", "other"), s.withState())
+	seed := s.seed("other", 20_000) // so that a write takes its time
+	s.put(s.state, seed)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var until time.Time // what the lockout lasts to, if it must be known
 	torn, kept, oldest := 0, 0, time.Duration(0)
@@ -400,7 +436,7 @@ func TestKill(t *testing.T) {
 			until = now.Add(wait - second)
 		}
 		if i%8 == 7 { // and another
-			os.Remove(s.state)
+			s.put(s.state, seed)
 			until = time.Time{}
 		}
 	}
