@@ -287,7 +287,7 @@ func (p *player) held(q guard.Request, at time.Duration) (wait time.Duration, on
 			wait = max(wait, w.last[k]+w.Lockout.Window-at)
 			continue
 		}
-		step := max(1, w.Lockout.Window/time.Duration(w.Lockout.FreeFailures))
+		step := duration(w.key.curve.(decaying).step)
 		wait = max(wait, step-(at-w.began[k])%step)
 	}
 	return wait, only
