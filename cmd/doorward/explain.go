@@ -29,7 +29,7 @@ the default rules or a preset:
 
 The figures are computed from the rules, and those up to 3,000 are played against them as
 well: x-y means that play reached x, and that no rule admits more than y. Right guesses
-and exempt networks are not counted, and a restart forgets what was.`
+and exempt networks are not counted, and without state a restart forgets what was.`
 
 // explainFlags are the flags of explain.
 type explainFlags struct {
