@@ -172,10 +172,6 @@ func Load(name string, over Overrides) (Config, error) {
 	return Parse(name, data, over)
 }
 
-// Probe returns a guard that judges c as guard.New does, and takes no memory: nothing can
-// be asked of it but its rules.
-func Probe(c guard.Config) (*guard.Guard, error) { return probe(c) }
-
 // Parse reads the content of a file. All errors are of type Errors.
 func Parse(name string, data []byte, over Overrides) (Config, error) {
 	s := newSource(name)
@@ -221,7 +217,7 @@ func (c Config) Warnings() []string {
 	var all []string
 	warned := map[string]bool{}
 	for _, d := range c.Doors {
-		g, err := probe(d.Guard)
+		g, err := Probe(d.Guard)
 		if err != nil {
 			continue
 		}

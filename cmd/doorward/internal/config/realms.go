@@ -30,7 +30,7 @@ func (s *source) ruled(path string, f realmFile) ruled {
 	if !complete {
 		return r
 	}
-	g, err := probe(r.config)
+	g, err := Probe(r.config)
 	if err != nil {
 		s.core(path, err, nil)
 		return r

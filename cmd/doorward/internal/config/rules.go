@@ -19,7 +19,9 @@ type noStore struct{}
 func (noStore) Reserve(context.Context, []guard.Charge) error { return nil }
 func (noStore) Settle(context.Context, []guard.Charge) error  { return nil }
 
-func probe(c guard.Config) (*guard.Guard, error) {
+// Probe returns a guard that judges c as guard.New does, and takes no memory: nothing can
+// be asked of it but its rules.
+func Probe(c guard.Config) (*guard.Guard, error) {
 	c.Store = noStore{}
 	return guard.New(c)
 }
@@ -88,7 +90,7 @@ func (s *source) rule(path string, f *ruleFile, before []guard.Rule) (guard.Rule
 	}
 	// One error at a time: what is wrong is reported, repaired, and the rest judged.
 	for repaired := map[string]bool{}; ; {
-		_, err := probe(guard.Config{Rules: append(before[:len(before):len(before)], r)})
+		_, err := guard.Config{Rules: append(before[:len(before):len(before)], r)}.Complete()
 		if err == nil {
 			return r, true
 		}
@@ -148,7 +150,7 @@ func (s *source) networks(path, key string, list []network) []netip.Prefix {
 		} else {
 			c.Blocked = one
 		}
-		if _, err := probe(c); err != nil {
+		if _, err := c.Complete(); err != nil {
 			s.core(path, err, map[string]string{"Exempt": index(key, i), "Blocked": index(key, i)})
 			continue
 		}
