@@ -46,7 +46,7 @@ func TestAgainstModel(t *testing.T) {
 	all.Wait()
 	for _, what := range []string{
 		"allowed", "locked", "busy", "spent", "ceiling", "blocked", "exempt", "step-up", "shadow", "overflow allowed",
-		"overflow locked", "pool full", "known device", "known device past overflow", "cleared", "given back", "apart, not given back",
+		"overflow locked", "pool full", "known device", "known device past overflow", "cleared", "lockout", "given back", "apart, not given back",
 		"late", "twice", "by bytes", "step to a boundary", "restart", "pending across a restart",
 	} {
 		n := 0
@@ -284,7 +284,13 @@ func (x *trial) step(b []byte, words bool) (line, differs string) {
 		p = &back
 		x.seen["by bytes"]++
 	}
-	got, want := p.Settle(o, now), guard.Settlement{Cleared: x.m.settle(h.model, o, int64(x.now))}
+	got := p.Settle(o, now)
+	cleared, lockout := x.m.settle(h.model, o, int64(x.now))
+	want := guard.Settlement{Cleared: cleared, Lockout: guard.Lockout{For: lockout}}
+	if lockout > 0 { // which of several rules is named, if they lock for as long, is not said
+		want.Lockout.Rule, want.Lockout.Action = got.Lockout.Rule, got.Lockout.Action
+		x.seen["lockout"]++
+	}
 	if h.settled {
 		x.seen["twice"]++
 	} else if h.real.Allowed {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/clientip"
@@ -255,10 +256,10 @@ func (r *modelRule) charge(q guard.Request, known bool) *modelCharge {
 }
 
 // settle ends an attempt, and returns how many failures of this caller against this
-// subject were cleared.
-func (m *model) settle(p *modelPermit, o doorward.Outcome, now int64) (cleared int) {
+// subject were cleared, and the longest lockout that this started.
+func (m *model) settle(p *modelPermit, o doorward.Outcome, now int64) (cleared int, lockout time.Duration) {
 	if p == nil || p.settled {
-		return 0
+		return 0, 0
 	}
 	if p.settled = true; o > doorward.Void {
 		o = doorward.Failed
@@ -280,7 +281,11 @@ func (m *model) settle(p *modelPermit, o doorward.Outcome, now int64) (cleared i
 			as = doorward.Void // G4
 		}
 		uncounted := o == doorward.Malformed && slices.ContainsFunc(m.rules, func(r *modelRule) bool { return r.given() && r.Per != guard.Network })
+		counted := slices.Contains(c.book.pool, c.slip) && (as == doorward.Failed || as == doorward.Malformed)
 		x := c.book.settle(c.key, c.slip, as, uncounted)
+		if page := c.slip.page; counted && page != c.book.over && now < page.lockEnd {
+			lockout = max(lockout, time.Duration(page.lockEnd-now))
+		}
 		if c.rule.Per == guard.Pair && c.rule.Lockout != nil {
 			pairs = append(pairs, x)
 		}
@@ -295,7 +300,7 @@ func (m *model) settle(p *modelPermit, o doorward.Outcome, now int64) (cleared i
 			}
 		}
 	}
-	return cleared
+	return cleared, lockout
 }
 
 // clears reports whether a success clears what r counted (G3).

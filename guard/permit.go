@@ -38,6 +38,23 @@ type Settlement struct {
 	Outcome doorward.Outcome
 	// Cleared is how many failures of this caller against this subject it cleared.
 	Cleared int
+	// Lockout is the lockout that it started, the longest if there are several.
+	Lockout Lockout
+}
+
+// A Lockout is what a failure started. The zero Lockout is none.
+type Lockout struct {
+	Rule   string
+	Action Action
+	For    time.Duration
+}
+
+// longer returns the longer of both; of equals, one that refuses.
+func (l Lockout) longer(o Lockout) Lockout {
+	if o.For > l.For || o.For == l.For && o.For > 0 && o.Action == Refuse && l.Action != Refuse {
+		return o
+	}
+	return l
 }
 
 // Settle ends the attempt as o, once; later calls do nothing. It does nothing either
@@ -59,23 +76,22 @@ func (p *Permit) SettleContext(ctx context.Context, o doorward.Outcome, now time
 	}
 	p.settled = true
 	s := Settlement{Settled: true, Outcome: o}
-	if p.guard == nil {
-		return s, nil
+	var err error
+	switch {
+	case p.guard == nil:
+	case p.guard.config.Store != nil:
+		s.Cleared, s.Lockout, err = p.settleStore(ctx, o, now)
+	default:
+		s.Cleared, s.Lockout = p.settleMemory(o, now)
 	}
-	if p.guard.config.Store != nil {
-		n, err := p.settleStore(ctx, o, now)
-		s.Cleared = n
-		return s, err
-	}
-	s.Cleared = p.settleMemory(o, now)
-	return s, nil
+	return s, err
 }
 
 // settleMemory settles the rules that clear first: what they cleared on the pair tells
 // the others what to give back.
-func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) int {
+func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) (most int, longest Lockout) {
 	var cleared [MaxRules]doorward.Cleared
-	n, most := 0, 0
+	n := 0
 	family := familyOf(p.request.Addr)
 	for _, clearing := range []bool{true, false} {
 		for i := range p.guard.rules {
@@ -86,8 +102,10 @@ func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) int {
 			key, f, _ := r.charge(&p.request, family, r.Per == Device)
 			l, isLockout := r.tables[f].(*lockout.Limiter)
 			var c doorward.Cleared
-			if isLockout && p.apart(r, o) {
-				c = l.SettleApart(key, p.tickets[i], o, now)
+			if isLockout {
+				var lockout time.Duration
+				c, lockout = l.SettleTold(key, p.tickets[i], r.settledAs(o), p.apart(r, o), now)
+				longest = longest.longer(Lockout{r.Name, r.Action, lockout})
 			} else {
 				c = r.tables[f].Settle(key, p.tickets[i], r.settledAs(o), now)
 			}
@@ -101,10 +119,10 @@ func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) int {
 			}
 		}
 	}
-	return most
+	return most, longest
 }
 
-func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.Time) (int, error) {
+func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.Time) (most int, longest Lockout, err error) {
 	var charges []Charge
 	family := familyOf(p.request.Addr)
 	for _, clearing := range []bool{true, false} {
@@ -121,16 +139,16 @@ func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.T
 		}
 	}
 	if len(charges) == 0 {
-		return 0, nil
+		return 0, longest, nil
 	}
 	if err := p.guard.config.Store.Settle(ctx, charges); err != nil {
-		return 0, fmt.Errorf("guard: store cannot settle: %w", err)
+		return 0, longest, fmt.Errorf("guard: store cannot settle: %w", err)
 	}
-	most := 0
 	for _, c := range charges {
 		most = max(most, c.Cleared.N)
+		longest = longest.longer(Lockout{c.Rule.Name, c.Rule.Action, c.Lockout})
 	}
-	return most, nil
+	return most, longest, nil
 }
 
 // apart reports whether r is a pair and some rule that is given back to does not count

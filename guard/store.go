@@ -17,7 +17,7 @@ type Store interface {
 	// charged all the same becomes a failure when its lease ends.
 	Reserve(ctx context.Context, charges []Charge) error
 	// Settle ends the reservations that the charges name, each as its Outcome, and
-	// fills in Cleared. Charges that clear come first. A charge with GiveBack then
+	// fills in Cleared and Lockout. Charges that clear come first. A charge with GiveBack then
 	// also takes back what the pair rules before it cleared, as lockout.GiveBack
 	// does: of several the one that gives back most.
 	Settle(ctx context.Context, charges []Charge) error
@@ -42,8 +42,9 @@ type Charge struct {
 	// Decision and Ticket are filled in by Reserve.
 	Decision doorward.Decision
 	Ticket   doorward.Ticket
-	// Outcome and GiveBack are read, and Cleared filled in, by Settle.
+	// Outcome and GiveBack are read, and Cleared and Lockout filled in, by Settle.
 	Outcome  doorward.Outcome
 	GiveBack bool
 	Cleared  doorward.Cleared
+	Lockout  time.Duration // that it started, as lockout.SettleTold has it
 }

@@ -73,11 +73,7 @@ func (s *limiterStore) Settle(_ context.Context, charges []guard.Charge) error {
 	var cleared []doorward.Cleared
 	for i, c := range charges {
 		l := s.limiter(c)
-		if c.Apart {
-			charges[i].Cleared = l.SettleApart(c.Key, c.Ticket, c.Outcome, c.Now)
-		} else {
-			charges[i].Cleared = l.Settle(c.Key, c.Ticket, c.Outcome, c.Now)
-		}
+		charges[i].Cleared, charges[i].Lockout = l.SettleTold(c.Key, c.Ticket, c.Outcome, c.Apart, c.Now)
 		switch {
 		case c.Rule.Per == guard.Pair:
 			cleared = append(cleared, charges[i].Cleared)

@@ -228,7 +228,10 @@ func (g *Gate) check(p *Permit) guard.Verdict {
 	if g.guard == nil {
 		return unavailable
 	}
-	return g.guard.Check(p.client, time.Now())
+	now := time.Now()
+	v := g.guard.Check(p.client, now)
+	p.took = time.Since(now)
+	return v
 }
 
 var unavailable = guard.Verdict{Decision: doorward.Decision{Reason: doorward.Unavailable}}

@@ -22,11 +22,13 @@ type Permit struct {
 	verdict guard.Verdict // fixed before anyone else has the permit
 	wallet  *wallet       // nil unless a success makes a device known
 	err     error
+	took    time.Duration
 
 	mu      sync.Mutex
 	permit  guard.Permit // used by the goroutine that set settled
 	settled bool
 	outcome doorward.Outcome
+	ended   guard.Settlement
 	warning string
 }
 
@@ -96,6 +98,33 @@ func (p *Permit) Outcome() (o doorward.Outcome, settled bool) {
 	return p.outcome, p.settled
 }
 
+// Settlement returns what settling the attempt did. It is the zero Settlement until the
+// guard has answered.
+func (p *Permit) Settlement() guard.Settlement {
+	if p == nil {
+		return guard.Settlement{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+// Subject returns the key of what is guessed at, the zero Key if that is not known.
+func (p *Permit) Subject() doorward.Key {
+	if p == nil {
+		return doorward.Key{}
+	}
+	return p.client.Subject
+}
+
+// Took returns how long the guard took to decide, waiting for a Busy key not included.
+func (p *Permit) Took() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return p.took
+}
+
 // Warning returns a line for the log if the answer that settled the attempt used
 // Doorward-Outcome wrongly, else "".
 func (p *Permit) Warning() string {
@@ -143,11 +172,13 @@ func (p *Permit) settle(o doorward.Outcome, warning string) bool {
 	p.mu.Unlock()
 
 	ctx := context.WithoutCancel(p.request.Context())
-	if _, err := p.permit.SettleContext(ctx, o, time.Now()); err != nil {
-		p.mu.Lock()
+	ended, err := p.permit.SettleContext(ctx, o, time.Now())
+	p.mu.Lock()
+	p.ended = ended
+	if err != nil {
 		p.err = err
-		p.mu.Unlock()
 	}
+	p.mu.Unlock()
 	if p.gate.onSettled != nil {
 		p.gate.onSettled(p.request, p)
 	}

@@ -99,5 +99,5 @@ func (g *Gate) ask(ctx context.Context, p *Permit, now time.Time) {
 		return
 	}
 	p.permit, p.err = g.guard.AttemptContext(ctx, p.client, now)
-	p.verdict = p.permit.Verdict
+	p.verdict, p.took = p.permit.Verdict, time.Since(now)
 }

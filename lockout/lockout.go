@@ -103,7 +103,8 @@ func (l *Limiter) Reserve(k doorward.Key, now time.Time) (doorward.Decision, doo
 // settled, whose lease has ended, that Unlock or Clear forgot, or that names another
 // key's reservation changes nothing.
 func (l *Limiter) Settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) doorward.Cleared {
-	return l.settle(k, t, o, 0, now)
+	c, _ := l.SettleTold(k, t, o, false, now)
+	return c
 }
 
 // beforeAll is older than any failure: 292 years before the zero time, at which a
@@ -117,25 +118,35 @@ func (l *Limiter) ReserveApart(k doorward.Key, now time.Time) (doorward.Decision
 	return l.table.ReserveTagged(k, table.Tagged, now)
 }
 
-// SettleApart is Settle of an attempt whose outcome is not counted everywhere else; see
-// ReserveApart.
-func (l *Limiter) SettleApart(k doorward.Key, t doorward.Ticket, o doorward.Outcome, now time.Time) doorward.Cleared {
-	return l.settle(k, t, o, table.Tagged, now)
-}
-
-func (l *Limiter) settle(k doorward.Key, t doorward.Ticket, o doorward.Outcome, tag table.Event, now time.Time) doorward.Cleared {
+// SettleTold is Settle, of an attempt whose outcome is not counted everywhere else if
+// uncounted is set (see ReserveApart), and also returns the length of the lockout that the outcome
+// started: 0 if it started none, or one of the overflow entry.
+func (l *Limiter) SettleTold(k doorward.Key, t doorward.Ticket, o doorward.Outcome, uncounted bool, now time.Time) (c doorward.Cleared, lockout time.Duration) {
+	var tag table.Event
+	if uncounted {
+		tag = table.Tagged
+	}
 	before, at, p := l.table.SettleTagged(k, t, o, tag, now)
-	if p == nil || o != doorward.Succeeded || p.(*stepper).takeBack {
-		return doorward.Cleared{}
+	if p == nil {
+		return c, 0
 	}
-	s := p.(*stepper).age(before, at)
+	r := p.(*stepper)
 	switch {
-	case s.count == 0:
-		return doorward.Cleared{}
-	case s.marks&apart != 0:
-		return doorward.Cleared{N: int(s.count), First: beforeAll}
+	case o == doorward.Void:
+	case o != doorward.Succeeded:
+		if s := r.failed(r.alive(before, at), at); s.count >= uint32(r.free) {
+			lockout = time.Duration(s.at - at)
+		}
+	case !r.takeBack:
+		switch s := r.age(before, at); {
+		case s.count == 0:
+		case s.marks&apart != 0:
+			c = doorward.Cleared{N: int(s.count), First: beforeAll}
+		default:
+			c = doorward.Cleared{N: int(s.count), First: l.table.Time(s.began)}
+		}
 	}
-	return doorward.Cleared{N: int(s.count), First: l.table.Time(s.began)}
+	return c, lockout
 }
 
 // GiveBack takes back the failures that a success cleared on a narrower key, if k

@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,7 @@ type Kind struct {
 	level slog.Level
 	msg   string
 	meter Meter
+	total atomic.Uint64
 }
 
 // NewKind returns a kind of line that goes to log.
@@ -19,13 +21,20 @@ func NewKind(log *slog.Logger, level slog.Level, msg string) *Kind {
 	return &Kind{log: log, level: level, msg: msg}
 }
 
-// Enabled reports whether lines of this kind go anywhere. Where they do not, they
-// are not counted either.
+// Name returns the message.
+func (k *Kind) Name() string { return k.msg }
+
+// Total returns how many lines there were to write, whatever became of them.
+func (k *Kind) Total() uint64 { return k.total.Load() }
+
+// Enabled reports whether lines of this kind go anywhere. Where they do not, the Meter
+// does not count them.
 func (k *Kind) Enabled() bool { return k.log.Enabled(context.Background(), k.level) }
 
 // Write writes a line, or counts it. Only for one that is written it asks for attrs,
 // so that a flood costs no formatting.
 func (k *Kind) Write(now time.Time, attrs func() []slog.Attr) {
+	k.total.Add(1)
 	if !k.Enabled() {
 		return
 	}

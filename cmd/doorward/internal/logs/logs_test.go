@@ -127,6 +127,9 @@ func TestKind(t *testing.T) {
 	if asked != lines-1 {
 		t.Errorf("asked for the attributes of %d lines, want %d", asked, lines-1)
 	}
+	if got := k.Total(); got != 1401 || k.Name() != "refused" {
+		t.Errorf("%q: %d in total, want 1401", k.Name(), got)
+	}
 	if got := lines - 1 + counted; got != 1401 {
 		t.Errorf("%d lines accounted for, want 1401", got)
 	}
@@ -139,8 +142,8 @@ func TestKindDisabled(t *testing.T) {
 		k.Write(time.Unix(1, 0), func() []slog.Attr { t.Error("asked for attributes"); return nil })
 	}
 	k.Flush()
-	if buf.Len() > 0 {
-		t.Errorf("a kind that is not enabled wrote %q", buf.String())
+	if buf.Len() > 0 || k.Total() != 2*Burst {
+		t.Errorf("a kind that is not enabled wrote %q and counted %d", buf.String(), k.Total())
 	}
 }
 

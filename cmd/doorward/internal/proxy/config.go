@@ -37,7 +37,10 @@ type Config struct {
 	// Proxies reports whether many callers may come from an address. Nil: from none.
 	Proxies func(netip.Addr) bool
 	// Log takes one line per refusal and per fault, within bounds. Nil takes none.
-	Log      *slog.Logger
+	Log *slog.Logger
+	// Tell is told of every refusal and every outcome, before the answer is sent and from
+	// the goroutine that serves the request: it must not block. Nil is not told.
+	Tell     func(*Event)
 	Timeouts Timeouts
 	Limits   Limits
 }

@@ -76,6 +76,14 @@ func (l *lines) all() []*logs.Kind {
 	return []*logs.Kind{l.refused, l.bad, l.settled, l.upstream, l.outcome, l.server, l.closed, l.ignored, l.local, l.unlet, l.slow, l.full, l.health}
 }
 
+// Lines calls f with each kind of line that requests bring about and how many there were,
+// written or not.
+func (p *Proxy) Lines(f func(kind string, n uint64)) {
+	for _, k := range p.lines.all() {
+		f(k.Name(), k.Total())
+	}
+}
+
 // flush writes what was suppressed and has not been reported.
 func (l *lines) flush() {
 	for _, k := range l.all() {
@@ -138,8 +146,17 @@ func (l *lines) request(door string, r *http.Request) (attrs []slog.Attr) {
 		attrs = append(attrs, slog.String("door", door))
 	}
 	attrs = append(attrs, slog.String("method", logs.Cut(r.Method, 16)))
-	if path, _, _ := strings.Cut(r.RequestURI, "?"); !l.hidden.has(door) {
+	if path := l.path(door, r); path != "" {
 		attrs = append(attrs, slog.String("path", logs.Cut(path, 200)))
 	}
 	return attrs
+}
+
+// path is that of r, "" if it may name a subject.
+func (l *lines) path(door string, r *http.Request) string {
+	if l.hidden.has(door) {
+		return ""
+	}
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	return path
 }

@@ -188,13 +188,16 @@ func (p *Proxy) answer(w http.ResponseWriter, r *http.Request, status int) {
 
 // refuse answers an attempt that the guard does not admit.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, verdict guard.Verdict) {
-	v := visitOf(r.Context())
-	p.lines.refusal(time.Now(), v, r, verdict)
+	v, now := visitOf(r.Context()), time.Now()
+	p.tell(now, v, r, httpguard.FromRequest(r))
+	p.lines.refusal(now, v, r, verdict)
 	p.lockedLocal(v, r, verdict)
 	httpguard.Refuse(w, r, verdict)
 }
 
 // settled is told of every outcome.
 func (p *Proxy) settled(r *http.Request, permit *httpguard.Permit) {
-	p.lines.settlement(time.Now(), visitOf(r.Context()), r, permit)
+	v, now := visitOf(r.Context()), time.Now()
+	p.tell(now, v, r, permit)
+	p.lines.settlement(now, v, r, permit)
 }
