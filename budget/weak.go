@@ -45,7 +45,7 @@ const (
 // Weaknesses returns the weak spots of a door, the worst first. subjects says whether
 // its requests name one.
 func (d *Door) Weaknesses(subjects bool) []Weakness {
-	return slices.Concat(d.patient(), d.crowds(subjects), d.washed(subjects), d.shared(), d.ceilings(), d.edges())
+	return slices.Concat(d.patient(), d.crowds(subjects), d.washed(subjects), d.Reach(), d.ceilings(), d.edges())
 }
 
 // guesses reports whether r limits guesses, and not requests whether right or wrong.
@@ -147,8 +147,8 @@ var families = [][]struct {
 	{{"one IPv6 /64", Subscriber}, {"one IPv6 /48", Site}, {"one IPv6 /32", Provider}},
 }
 
-// shared finds keys of many that one of them uses up.
-func (d *Door) shared() (found []Weakness) {
+// Reach returns the weak spots that are keys of many which one of them alone uses up.
+func (d *Door) Reach() (found []Weakness) {
 	pairs := slices.ContainsFunc(d.rules, func(r rule) bool { return r.Per == guard.Pair })
 	for i := range d.rules {
 		r := &d.rules[i]

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/doctor"
+	"github.com/doorward/doorward/cmd/doorward/internal/listen"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/cmd/doorward/internal/state"
 	"github.com/doorward/doorward/guard"
@@ -24,6 +29,10 @@ type daemon struct {
 	config config.Config // of the goroutine that reloads
 	guards map[string]*guard.Guard
 
+	watch   doctor.Watch
+	started time.Time
+	checked []doctor.Finding // at the start, and again in a reload
+
 	state      *state.File   // nil if nothing outlasts the process
 	keep       *config.State // no reload changes it
 	unsaved    bool          // the last write failed
@@ -33,8 +42,50 @@ type daemon struct {
 // build makes the guards, and all else that the proxy needs.
 func (d *daemon) build(c config.Config) (pc proxy.Config, err error) {
 	pc, d.guards, err = assembleWith(c, d.log, func(_ string, c guard.Config) (*guard.Guard, error) { return guard.New(c) })
+	pc.Tell = d.tell
+	pc.Suspect = func(s proxy.Suspicion) { d.watch.Suspect(s, time.Now()) } // the proxy has logged it
 	return pc, err
 }
+
+// tell hears what became of each attempt. It is on the way of every request.
+func (d *daemon) tell(e *proxy.Event) {
+	if f, found := d.watch.Tell(e); found {
+		d.tellFinding(f)
+	}
+}
+
+func (d *daemon) tellFinding(f doctor.Finding) {
+	d.log.Warn(f.Text, "check", f.Check, "fix", f.Fix)
+}
+
+// diagnose looks at what can be known without a request.
+func (d *daemon) diagnose() {
+	d.checked = doctor.Rules(d.config)
+	if files, err := listen.Files(); err == nil {
+		d.checked = append(d.checked, doctor.Connections(d.config, files)...)
+	}
+	for _, f := range d.checked {
+		d.tellFinding(f)
+	}
+}
+
+// findUpstream says which copies of the application cannot be reached.
+func (d *daemon) findUpstream(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tryUpstream)
+	defer cancel()
+	d.proxy.TryUpstreams(ctx, func(u *url.URL, err error) {
+		if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			d.tellFinding(doctor.Unreachable(u, err))
+		}
+	})
+}
+
+// tryUpstream is how long all copies of the application have to take a connection, when
+// somebody wants to know whether they do.
+const tryUpstream = 5 * time.Second
+
+// clockEvery is how often it is looked whether the clock was set.
+const clockEvery = time.Second
 
 // tellDoors says what is guarded, and what may be wrong with that.
 func (d *daemon) tellDoors() {
@@ -69,6 +120,23 @@ func (d *daemon) beside(reloads <-chan os.Signal, again func() (config.Config, e
 			}
 		}
 	})
+	ctx, cancel := context.WithCancel(context.Background())
+	running.Go(func() { d.findUpstream(ctx) })
+	running.Go(func() {
+		tick := time.NewTicker(clockEvery)
+		defer tick.Stop()
+		for {
+			now := time.Now()
+			if f, found := d.watch.Clock(time.Duration(now.UnixNano()), now.Sub(d.started), now); found {
+				d.tellFinding(f)
+			}
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
 	if d.state != nil {
 		running.Go(func() {
 			tick := time.NewTicker(d.keep.Every)
@@ -85,6 +153,7 @@ func (d *daemon) beside(reloads <-chan os.Signal, again func() (config.Config, e
 	}
 	return func() {
 		close(done)
+		cancel()
 		running.Wait()
 	}
 }

@@ -45,7 +45,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newDoctor(), newDemo(), newVersion())
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root

@@ -88,11 +88,8 @@ func addresses(ports []proxy.Port) string {
 
 // boundByFiles makes connections of clients no more than half of the files that may be
 // open: the other half is for those to the application, and all else.
-func boundByFiles(c *config.Config, log *slog.Logger) {
-	files, err := listen.Files()
-	if err != nil || c.Limits.Connections <= files/2 {
-		return
+func boundByFiles(c *config.Config) {
+	if files, err := listen.Files(); err == nil {
+		c.Limits.Connections = max(1, min(c.Limits.Connections, files/2))
 	}
-	log.Warn("fewer connections than limits.connections, since few files may be open", "connections", files/2, "limits.connections", c.Limits.Connections, "files", files)
-	c.Limits.Connections = max(1, files/2)
 }

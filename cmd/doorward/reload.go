@@ -88,6 +88,8 @@ func (d *daemon) apply(c config.Config) error {
 	}
 	d.log.Info("reloaded", line...)
 	d.tellDoors()
+	d.watch.Forget()
+	d.diagnose()
 	return nil
 }
 

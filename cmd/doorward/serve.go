@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -142,10 +143,10 @@ func load(cmd *cobra.Command, file string, fl config.Flags) (c config.Config, er
 // serve runs until a signal comes. Again reads the configuration once more, nil if it is
 // not in a file.
 func serve(ctx context.Context, c config.Config, again func() (config.Config, error), stderr io.Writer) (err error) {
-	d := &daemon{config: c, level: new(slog.LevelVar)}
+	d := &daemon{config: c, level: new(slog.LevelVar), started: time.Now()}
 	d.level.Set(c.Log.Level)
 	d.log = newLog(c.Log, d.level, stderr)
-	boundByFiles(&c, d.log)
+	boundByFiles(&c)
 	ctx, stop := untilSignal(ctx, d.log)
 	defer stop()
 	var reloads chan os.Signal
@@ -177,6 +178,7 @@ func serve(ctx context.Context, c config.Config, again func() (config.Config, er
 	doors, rules := count(c)
 	d.log.Info("serving", "listen", addresses(ports), "upstream", upstreamNames(c.Upstreams), "doors", doors, "rules", rules)
 	d.tellDoors()
+	d.diagnose()
 	stopBeside := d.beside(reloads, again)
 	err = p.ServePorts(ctx, ports...)
 	stopBeside()

@@ -34,7 +34,13 @@ var listenAddr = regexp.MustCompile(`msg=serving listen=(\S+)|"msg":"serving","l
 // start runs doorward and waits until it serves.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command("doorward", args...), lines: make(chan string, 1000), exit: make(chan int, 1)}
+	return run(t, exec.Command("doorward", args...))
+}
+
+// run is start of a command that becomes doorward.
+func run(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, lines: make(chan string, 1000), exit: make(chan int, 1)}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

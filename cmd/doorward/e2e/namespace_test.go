@@ -26,7 +26,7 @@ func inNamespace() bool { return os.Getenv(namespaceEnv) != "" }
 // In a network namespace of its own a client owns a whole /48 and connects from
 // thousands of its addresses, over real sockets.
 func TestOwnerOfA48(t *testing.T) {
-	runInside(t, "TestInsideOne64", "TestInsideOne48")
+	runInside(t, "TestInsideOne64", "TestInsideOne48", "TestInsideForwarded")
 }
 
 // runInside runs tests again in a network namespace where a /48 is ours.
@@ -135,6 +135,13 @@ doors:
 `
 
 func inside(t *testing.T) (*app, string) {
+	t.Helper()
+	a, addr, _ := insideLog(t)
+	return a, addr
+}
+
+func insideLog(t *testing.T) (*app, string, *process) {
+	t.Helper()
 	if !inNamespace() {
 		t.Skip("runs inside a namespace")
 	}
@@ -143,8 +150,8 @@ func inside(t *testing.T) (*app, string) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, insideConfig, upstream), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, "[::1]:8099", binary, "serve", "--config", file)
-	return a, "[2001:db8:77::1]:8099"
+	p := start(t, "[::1]:8099", binary, "serve", "--config", file)
+	return a, "[2001:db8:77::1]:8099", p
 }
 
 // 2^64 addresses of one /64 are one subscriber: five attempts.
@@ -174,5 +181,27 @@ func TestInsideOne48(t *testing.T) {
 	}
 	if wrong, _ := a.tries(); wrong != 40 {
 		t.Errorf("%d attempts reached the application, want 40", wrong)
+	}
+}
+
+// Two callers behind a peer that nobody has named: the second one is enough to tell.
+func TestInsideForwarded(t *testing.T) {
+	_, addr, p := insideLog(t)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: address(7, 1).AsSlice()}}
+	c := http.Client{Transport: &http.Transport{DialContext: d.DialContext}}
+	for i, want := range []int{0, 1} {
+		r, err := http.NewRequest("POST", "http://"+addr+"/login", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("192.0.2.%d", i))
+		res, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if n := strings.Count(p.out.String(), " check=forwarded peer=2001:db8:77:7::1 "); n != want {
+			t.Errorf("after %d callers: told %d times, want %d", i+1, n, want)
+		}
 	}
 }

@@ -40,7 +40,9 @@ type Config struct {
 	Log *slog.Logger
 	// Tell is told of every refusal and every outcome, before the answer is sent and from
 	// the goroutine that serves the request: it must not block. Nil is not told.
-	Tell     func(*Event)
+	Tell func(*Event)
+	// Suspect is told, once in a while, that many callers may be taken for one. Nil is not.
+	Suspect  func(Suspicion)
 	Timeouts Timeouts
 	Limits   Limits
 }

@@ -53,38 +53,79 @@ func (p *Proxy) unnamed(v *visit, r *http.Request) bool {
 	now := time.Now()
 	if v.how == clientip.Peer && v.addr.IsLoopback() {
 		if p.ignored.once(&p.ignored.closed, now) {
-			p.lines.closed.Write(now, func() []slog.Attr { return hint(v, r) })
+			h := newHint("loopback", v, r)
+			p.lines.closed.Write(now, h.attrs)
+			p.suspect(Suspicion{Closed, h.peer, h.fix()})
 		}
 		return true
 	}
 	if seen := p.ignored.note(v.addr, values, now); seen != nil {
-		p.lines.ignored.Write(now, func() []slog.Attr { return append(hint(v, r), slog.Any("ignored", seen)) })
+		h := newHint("forwarded", v, r)
+		p.lines.ignored.Write(now, func() []slog.Attr { return append(h.attrs(), slog.Any("ignored", seen)) })
+		p.suspect(Suspicion{Ignored, h.peer, h.fix()})
 	}
 	return false
 }
 
-// hint says what to configure.
-func hint(v *visit, r *http.Request) []slog.Attr {
+// A Suspicion is that many callers are taken for one: Peer, who may be a proxy.
+type Suspicion struct {
+	What Suspected
+	Peer string
+	Fix  string // what to configure
+}
+
+// Suspected is what gave rise to a Suspicion.
+type Suspected uint8
+
+const (
+	// Ignored: it forwards addresses, and they are not read.
+	Ignored Suspected = iota
+	// Closed: it does so on this machine, where that is hardly a caller's own doing, so
+	// doors are closed to it.
+	Closed
+	// LocalLocked: it is on this machine, forwards none, and is locked out.
+	LocalLocked
+)
+
+func (p *Proxy) suspect(s Suspicion) {
+	if p.config.Suspect != nil {
+		p.config.Suspect(s)
+	}
+}
+
+// A hint says what to configure. Its check is that of package doctor.
+type hint struct{ check, peer, yaml, flags string }
+
+func newHint(check string, v *visit, r *http.Request) hint {
 	header := "X-Forwarded-For"
 	for _, name := range []string{"X-Real-IP", "Forwarded", "X-Forwarded-For"} {
 		if r.Header.Get(name) != "" {
 			header = name
 		}
 	}
-	peer, yaml, flags := "unix socket", "trust_unix: true", ""
-	if v.addr.IsValid() {
-		peer = v.addr.String()
-		network := netip.PrefixFrom(v.addr, v.addr.BitLen()).String()
-		yaml = "trusted_proxies: [" + network + "]"
-		flags = "--trusted-proxy " + network + " --client-header " + header
+	if !v.addr.IsValid() {
+		return hint{check, "unix socket", "clients: {header: " + header + ", trust_unix: true}", ""}
 	}
+	network := netip.PrefixFrom(v.addr, v.addr.BitLen()).String()
+	return hint{
+		check, v.addr.String(),
+		"clients: {header: " + header + ", trusted_proxies: [" + network + "]}",
+		"--trusted-proxy " + network + " --client-header " + header,
+	}
+}
+
+func (h hint) fix() string {
+	return "if it is a proxy, say " + h.yaml + ", if it is not, clients: {}"
+}
+
+func (h hint) attrs() []slog.Attr {
 	attrs := []slog.Attr{
-		slog.String("peer", peer),
-		slog.String("if_it_is_a_proxy", "clients: {header: "+header+", "+yaml+"}"),
+		slog.String("check", h.check), slog.String("peer", h.peer),
+		slog.String("if_it_is_a_proxy", h.yaml),
 		slog.String("if_it_is_not", "clients: {}"),
 	}
-	if flags != "" {
-		attrs = append(attrs, slog.String("flags", flags))
+	if h.flags != "" {
+		attrs = append(attrs, slog.String("flags", h.flags))
 	}
 	return attrs
 }
@@ -108,7 +149,9 @@ func (p *Proxy) lockedLocal(v *visit, r *http.Request, verdict guard.Verdict) {
 		return
 	}
 	if now := time.Now(); p.ignored.once(&p.ignored.locked, now) {
-		p.lines.local.Write(now, func() []slog.Attr { return hint(v, r) })
+		h := newHint("loopback", v, r)
+		p.lines.local.Write(now, h.attrs)
+		p.suspect(Suspicion{LocalLocked, h.peer, h.fix()})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"sync"
 	"time"
 
@@ -193,3 +194,7 @@ func (l lineWriter) Write(b []byte) (int, error) {
 	l.kind.Write(time.Now(), func() []slog.Attr { return []slog.Attr{slog.String("error", logs.Cut(string(b), 2000))} })
 	return len(b), nil
 }
+
+// TryUpstreams connects to each copy of the application once, and calls f with what became
+// of it.
+func (p *Proxy) TryUpstreams(ctx context.Context, f func(u *url.URL, err error)) { p.pool.Try(ctx, f) }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -652,5 +653,29 @@ func TestNewErrors(t *testing.T) {
 		if got != row.want {
 			t.Errorf("got  %s\nwant %s", got, row.want)
 		}
+	}
+}
+
+// TestTry: each copy is connected to once, and what became of it is said in order.
+func TestTry(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	up, down := &url.URL{Scheme: "http", Host: ln.Addr().String()}, &url.URL{Scheme: "http", Host: gone.Addr().String()}
+	p, err := New(Config{URLs: []*url.URL{down, up}, DialTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	p.Try(t.Context(), func(u *url.URL, err error) { got = append(got, fmt.Sprint(u.Host, " ", err == nil)) })
+	if want := []string{down.Host + " false", up.Host + " true"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

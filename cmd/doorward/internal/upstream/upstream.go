@@ -15,6 +15,7 @@
 package upstream
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -192,6 +193,17 @@ func contains(list []*backend, b *backend) bool {
 		}
 	}
 	return false
+}
+
+// Try connects to each copy once, one after the other, and calls f with what became of it.
+func (p *Pool) Try(ctx context.Context, f func(u *url.URL, err error)) {
+	for i, b := range p.backends {
+		c, err := b.dial(ctx)
+		if err == nil {
+			c.Close()
+		}
+		f(p.config.URLs[i], err)
+	}
 }
 
 // CloseIdle closes all connections that wait for a request.
