@@ -3,7 +3,7 @@
 # make bench    what decisions cost, beside other limiters: docs/benchmarks.md
 # make attacks  what gets through, beside other limiters: docs/attacks.md
 # make speed    what serve costs beside a bare reverse proxy
-# make soak     300 rounds of the soak, some minutes
+# make soak     300 rounds of the soak, and 1,000 times kill -9: some minutes
 # make tidy     go.mod and go.sum of all modules
 
 # Nested modules require the core by version and carry no replace. They are tidied
@@ -60,6 +60,7 @@ speed:
 
 soak:
 	DOORWARD_SOAK=300 go test -count=1 -timeout 30m -v -run '^TestSoak$$' ./cmd/doorward/internal/proxy
+	DOORWARD_KILLS=1000 go test -count=1 -timeout 30m -v -run '^TestKill$$' ./cmd/doorward
 
 tidy:
 	go mod tidy

@@ -378,6 +378,9 @@ func TestKill(t *testing.T) {
 	if testing.Short() || os.Getenv("CI") != "" {
 		rounds = 25
 	}
+	if n, err := strconv.Atoi(os.Getenv("DOORWARD_KILLS")); err == nil {
+		rounds = n
+	}
 	const every = 100 * time.Millisecond
 	s := newStage(t, application(t))
 	s.every = every.String()
