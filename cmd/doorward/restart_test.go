@@ -371,8 +371,7 @@ func (s *stage) seed(door string, networks int) string {
 }
 
 // kill -9 at random moments, most of them while the file is written: every start succeeds,
-// a lockout that is older than what is in the file is there with all that is left of it,
-// and the file is never older than a write and the time between two.
+// and a lockout that is older than what is in the file is there with all that is left of it.
 func TestKill(t *testing.T) {
 	rounds := 200
 	if testing.Short() || os.Getenv("CI") != "" {
