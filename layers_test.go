@@ -30,6 +30,7 @@ var layers = map[string]int{
 	"lockout":          2,
 	"throttle":         2,
 	"window":           2,
+	"trace":            2,
 	"guard":            3,
 	"budget":           4,
 	"httpguard":        5,

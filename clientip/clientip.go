@@ -87,6 +87,17 @@ func (h How) MarshalText() ([]byte, error) {
 	return nil, fmt.Errorf("clientip: How %d has no word", uint8(h))
 }
 
+// UnmarshalText reads a word that MarshalText wrote.
+func (h *How) UnmarshalText(text []byte) error {
+	for i, w := range hows {
+		if w == string(text) {
+			*h = How(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("clientip: How must be one of %q, got %q", hows, text)
+}
+
 // Resolver names callers. It does not change, so any number of goroutines may use
 // it. The zero Resolver is that of the zero Config.
 type Resolver struct {

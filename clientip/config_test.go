@@ -137,6 +137,12 @@ func TestHowWords(t *testing.T) {
 		if text, err := json.Marshal(h); h.String() != want || err != nil || string(text) != `"`+want+`"` {
 			t.Errorf("%d: %q, %s, %v, want %q", h, h.String(), text, err, want)
 		}
+		if got := clientip.How(9); got.UnmarshalText([]byte(want)) != nil || got != h {
+			t.Errorf("%q is read as %v", want, got)
+		}
+	}
+	if h := clientip.Peer; h.UnmarshalText([]byte("Header")) == nil || h != clientip.Peer {
+		t.Errorf("a word that there is not is read as %v", h)
 	}
 	if _, err := json.Marshal(clientip.How(9)); err == nil || clientip.How(9).String() != "How(9)" {
 		t.Errorf("How(9) is %q, error %v", clientip.How(9), err)
