@@ -111,6 +111,16 @@ const (
 	Clear
 )
 
+// Charges returns what a complete rule charges, as ParsePer reads it: "network",
+// "network6/48", "subject". A rule with other widths for both families is
+// "network4/24-6/48", which it does not read.
+func (r Rule) Charges() string {
+	if r.Per == Network {
+		return r.width()
+	}
+	return r.Per.String()
+}
+
 // width returns the name of what a network rule charges: "network", "network4/24".
 func (r Rule) width() string {
 	switch {

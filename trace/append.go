@@ -38,6 +38,7 @@ func (r *Record) append(b []byte) []byte {
 		b = append(hex.AppendEncode(b, r.Subject[:]), '"')
 	}
 	b = member(b, "rule", r.Rule, MaxText)
+	b = member(b, "per", r.Per, MaxText)
 	b = member(b, "reason", r.Reason.String(), MaxText)
 	b = seconds(b, "retry_after", r.RetryAfter)
 	b = yes(b, "overflow", r.Overflow)

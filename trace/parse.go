@@ -177,6 +177,8 @@ func (r *Record) field(name string) any {
 		return &r.Subject
 	case "rule":
 		return &r.Rule
+	case "per":
+		return &r.Per
 	case "reason":
 		return &r.Reason
 	case "retry_after":

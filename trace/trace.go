@@ -28,6 +28,7 @@
 //	how          how the address was found: peer, header, all-trusted, fallback, unknown
 //	subject      what was guessed at: 32 hexadecimal digits, see Hash
 //	rule         which rule refused or locked
+//	per          what that rule charges: network, network6/48, subject, pair, ...
 //	reason       why: locked, busy, spent, ceiling, blocked, unavailable
 //	retry_after  how long to wait
 //	overflow     true: by the entry that all keys share while a table is full
@@ -44,7 +45,7 @@
 //	action       listed, unlisted: exempt or block
 //	actor        who changed something
 //	why          the reason that the actor gave
-//	error        why a reload failed, or a request was malformed
+//	error        why a reload failed, a request was malformed, or the process stopped
 //	version      started: of the program
 //	config       started, reloaded: a digest of the configuration
 //	dropped      how many lines of this event (or of) and door were not written before
@@ -76,6 +77,7 @@ type Record struct {
 	How        clientip.How
 	Subject    Hash
 	Rule       string
+	Per        string
 	Reason     doorward.Reason
 	RetryAfter time.Duration // what is negative is left out
 	Overflow   bool

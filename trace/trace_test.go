@@ -27,7 +27,7 @@ func full() Record {
 	return Record{
 		Time: at, Event: Refused, Of: Settled, Door: "login", Realm: "accounts",
 		Client: netip.MustParsePrefix("192.0.2.7/32"), How: clientip.Header,
-		Subject: Hash{1, 2, 3, 0xfe}, Rule: "burst", Reason: doorward.Locked, RetryAfter: 59500 * time.Millisecond,
+		Subject: Hash{1, 2, 3, 0xfe}, Rule: "burst", Per: "network", Reason: doorward.Locked, RetryAfter: 59500 * time.Millisecond,
 		Overflow: true, Outcome: "failed", StepUp: true, Shadow: []string{"a", "b"},
 		Lockout: time.Minute, Until: at.Add(time.Minute), Method: "POST", Path: "/login", Agent: "curl/8",
 		Key: "name:0123456789", Network: netip.MustParsePrefix("2001:db8::/32"), Action: "block",
@@ -44,7 +44,7 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{full(), stamp + `"refused","of":"settled","door":"login","realm":"accounts","client":"192.0.2.7","how":"header",` +
-			`"subject":"010203fe000000000000000000000000","rule":"burst","reason":"locked","retry_after":59.5,"overflow":true,` +
+			`"subject":"010203fe000000000000000000000000","rule":"burst","per":"network","reason":"locked","retry_after":59.5,"overflow":true,` +
 			`"outcome":"failed","step_up":true,"shadow":["a","b"],"lockout":60,"until":"2026-01-02T03:05:05.678901Z",` +
 			`"method":"POST","path":"/login","agent":"curl/8","key":"name:0123456789","network":"2001:db8::/32","action":"block",` +
 			`"actor":"eve","why":"a call","error":"no","version":"v1","config":"abc","dropped":7}`},
@@ -271,7 +271,7 @@ func FuzzLine(f *testing.F) {
 		r := Record{
 			Time: time.Unix(when, wait), Event: Event("x" + a), Of: Event(b), Door: c, Realm: d,
 			How: clientip.How(some % 5), Reason: doorward.Reason(some % 7), RetryAfter: time.Duration(wait), Lockout: time.Duration(when),
-			Overflow: some&8 != 0, StepUp: some&16 != 0, Outcome: a, Method: a, Path: b, Agent: c, Rule: d,
+			Overflow: some&8 != 0, StepUp: some&16 != 0, Outcome: a, Method: a, Path: b, Agent: c, Rule: d, Per: a,
 			Key: b, Action: c, Actor: d, Why: a, Error: b, Version: c, Config: d, Dropped: n,
 		}
 		if some&1 != 0 {

@@ -76,6 +76,31 @@ func TestMeterSecond(t *testing.T) {
 	}
 }
 
+// A meter that was set has other limits, and remembers what it had dropped.
+func TestMeterSet(t *testing.T) {
+	t0 := time.Unix(1_700_000_000, 0)
+	var m Meter
+	m.Set(2, 10)
+	take := func(after time.Duration, n uint64, ok bool) {
+		t.Helper()
+		if got, gotOK := m.Take(t0.Add(after)); got != n || gotOK != ok {
+			t.Errorf("after %v: %d, %v, want %d, %v", after, got, gotOK, n, ok)
+		}
+	}
+	take(0, 0, true)
+	take(0, 0, true)
+	take(100*time.Millisecond-1, 0, false)
+	take(100*time.Millisecond, 1, true)
+	m.Drop(3)
+	m.Set(3, 10)
+	take(100*time.Millisecond, 3, true)
+	take(100*time.Millisecond, 0, false)
+	m.Drop(1)
+	if n := m.Drain(); n != 2 {
+		t.Errorf("%d left to report, want 2", n)
+	}
+}
+
 // TestKind: every line asked for is written or part of a suppressed count, also
 // when many ask at once.
 func TestKind(t *testing.T) {

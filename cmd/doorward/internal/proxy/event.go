@@ -15,8 +15,11 @@ import (
 type Event struct {
 	Time time.Time
 	Door string
-	Addr netip.Addr // the zero Addr if there is none
-	How  clientip.How
+	// Guard is that of the door as the request found it: its rules are those that the
+	// Verdict speaks of.
+	Guard *guard.Guard
+	Addr  netip.Addr // the zero Addr if there is none
+	How   clientip.How
 	// Subject is what is guessed at, the zero Key if that is not known.
 	Subject doorward.Key
 	// Method, Path and Agent are the caller's own words, of any length and with any
@@ -38,7 +41,7 @@ func (p *Proxy) tell(now time.Time, v *visit, r *http.Request, permit *httpguard
 		return
 	}
 	e := Event{
-		Time: now, Door: v.door, Addr: v.addr, How: v.how, Subject: permit.Subject(),
+		Time: now, Door: v.door, Guard: v.at.Guard, Addr: v.addr, How: v.how, Subject: permit.Subject(),
 		Method: r.Method, Path: p.lines.path(v.door, r), Agent: r.UserAgent(),
 		Verdict: permit.Verdict(), Settlement: permit.Settlement(), Took: permit.Took(),
 	}

@@ -29,10 +29,10 @@ func (t *told) tell(e *Event) {
 // that starts a lockout says so, and what was malformed says why.
 func TestEvents(t *testing.T) {
 	var told told
-	a := listen(t, reads(wrong))
+	a, g := listen(t, reads(wrong)), lockoutGuard(t, 2)
 	s := serve(t, a.addr, behind(t), subjects(t, subject.Source{Form: "user"}), func(c *Config) {
 		c.Tell = told.tell
-		c.Doors[0].Guard = lockoutGuard(t, 2)
+		c.Doors[0].Guard = g
 	})
 	s.via("192.0.2.7", "/login?secret", "user=alice")
 	s.via("192.0.2.7", "/login", "nobody=alice")
@@ -57,7 +57,7 @@ func TestEvents(t *testing.T) {
 		if e.Time.IsZero() || e.Took <= 0 || e.Took > patience {
 			t.Errorf("event %d: at %v, took %v", i, e.Time, e.Took)
 		}
-		if e.Door != "login" || e.Addr != netip.MustParseAddr("192.0.2.7") || e.How != clientip.Header || e.Method != http.MethodPost || e.Path != "/login" {
+		if e.Door != "login" || e.Guard != g || e.Addr != netip.MustParseAddr("192.0.2.7") || e.How != clientip.Header || e.Method != http.MethodPost || e.Path != "/login" {
 			t.Errorf("event %d: %+v", i, e)
 		}
 		if e.Subject != w.Subject || e.Settlement != w.Settlement || e.Malformed != w.Malformed ||
