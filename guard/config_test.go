@@ -141,6 +141,14 @@ func TestParsePer(t *testing.T) {
 		if got != row.want || (err == nil) != (row.err == "") || err != nil && err.Error() != row.err {
 			t.Errorf("ParsePer(%q) = %+v, %v; want %+v, %q", row.in, got, err, row.want, row.err)
 		}
+		if err != nil {
+			continue
+		}
+		got.Throttle = &throttle.Policy{}
+		c, err := guard.Config{Rules: []guard.Rule{got, {Per: guard.Network, Throttle: got.Throttle}}}.Complete()
+		if err != nil || c.Rules[0].Charges() != row.in {
+			t.Errorf("%q charges %q, %v", row.in, c.Rules[0].Charges(), err)
+		}
 	}
 }
 

@@ -26,7 +26,8 @@
 //	             192.0.2.7, 2001:db8::/64 or, redacted, 192.0.2.0/24; "unknown" if there
 //	             is no address
 //	how          how the address was found: peer, header, all-trusted, fallback, unknown
-//	subject      what was guessed at: 32 hexadecimal digits, see Hash
+//	subject      what was guessed at, if that was read before the refusal: 32 hexadecimal
+//	             digits, see Hash
 //	rule         which rule refused or locked
 //	per          what that rule charges: network, network6/48, subject, pair, ...
 //	reason       why: locked, busy, spent, ceiling, blocked, unavailable

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,12 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/doorward/doorward/cmd/doorward/internal/audit"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/doctor"
 	"github.com/doorward/doorward/cmd/doorward/internal/listen"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/cmd/doorward/internal/state"
 	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/trace"
 )
 
 // A daemon is what serve runs: a proxy, its guards, and what may change them.
@@ -37,6 +40,9 @@ type daemon struct {
 	keep       *config.State // no reload changes it
 	unsaved    bool          // the last write failed
 	complained time.Time     // when that was last said
+
+	audit  *audit.Log // nil if nothing is written down
+	secret []byte     // that hashes of subjects are made with
 }
 
 // build makes the guards, and all else that the proxy needs.
@@ -47,8 +53,10 @@ func (d *daemon) build(c config.Config) (pc proxy.Config, err error) {
 	return pc, err
 }
 
-// tell hears what became of each attempt. It is on the way of every request.
+// tell hears what became of each attempt. It is on the way of every request, and must not
+// wait for anything.
 func (d *daemon) tell(e *proxy.Event) {
+	d.audit.Tell(e)
 	if f, found := d.watch.Tell(e); found {
 		d.tellFinding(f)
 	}
@@ -105,16 +113,18 @@ func (d *daemon) tellDoors() {
 	}
 }
 
-// beside does what is to be done while requests are served: it reloads when a signal
-// comes, and writes the state. Stop returns when both have ended.
-func (d *daemon) beside(reloads <-chan os.Signal, again func() (config.Config, error)) (stop func()) {
+// beside does what is to be done while requests are served: it reloads, or opens the audit
+// log anew, when a signal comes, and writes the state. Stop returns when both have ended.
+func (d *daemon) beside(reloads, reopens <-chan os.Signal, again func() (config.Config, error)) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
 			select {
 			case <-reloads:
-				d.reload(again)
+				d.reload(again, "SIGHUP", "")
+			case <-reopens:
+				d.reopen()
 			case <-done:
 				return
 			}
@@ -156,6 +166,66 @@ func (d *daemon) beside(reloads <-chan os.Signal, again func() (config.Config, e
 		cancel()
 		running.Wait()
 	}
+}
+
+// openAudit opens the audit log, if there is to be one. Without a key of the operator's,
+// hashes mean nothing to another process.
+func (d *daemon) openAudit(c config.Config) (err error) {
+	if c.Audit != nil && len(c.Audit.Key) > 0 {
+		d.secret = c.Audit.Key[0]
+	} else {
+		d.secret = make([]byte, 32)
+		rand.Read(d.secret)
+	}
+	if c.Audit == nil {
+		return nil
+	}
+	d.audit, err = audit.Open(audit.Config{
+		File: c.Audit.File, Mode: c.Audit.Mode, MaxSize: c.Audit.MaxSize, Keep: c.Audit.Keep, Log: d.log,
+	}, d.auditSettings(c), doorNames(c), trace.Record{Time: time.Now(), Version: version(), Config: c.Digest})
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// auditSettings is what of the audit log a reload can change.
+func (d *daemon) auditSettings(c config.Config) audit.Settings {
+	a := c.Audit
+	if a == nil {
+		return audit.Settings{}
+	}
+	return audit.Settings{Form: d.form(c), Attempts: a.Attempts, Burst: a.Burst, PerSecond: a.PerSecond}
+}
+
+// form says how events are told, to whomever: as the audit log has them.
+func (d *daemon) form(c config.Config) audit.Form {
+	f := audit.Form{Secret: d.secret, Request: true, Realms: map[string]string{}}
+	if c.Audit != nil {
+		f.V4, f.V6, f.Request = c.Audit.V4, c.Audit.V6, c.Audit.Request
+	}
+	for _, door := range c.Doors {
+		if name := door.GuardName(); name != door.Name {
+			f.Realms[door.Name] = name
+		}
+	}
+	return f
+}
+
+func doorNames(c config.Config) (names []string) {
+	for _, d := range c.Doors {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// reopen opens the audit log anew: what rotates logs has renamed it.
+func (d *daemon) reopen() {
+	if err := d.audit.Reopen(); err != nil {
+		d.log.Error("audit log not opened anew: the old file is written on", "error", err)
+		return
+	}
+	d.log.Info("audit log opened anew")
 }
 
 // openState takes the state file, if there is to be one, and lets the guards remember what

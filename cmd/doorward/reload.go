@@ -11,15 +11,21 @@ import (
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/trace"
 )
 
 // reload puts the configuration as it now is in the place of the old one, whole or not at
-// all.
-func (d *daemon) reload(again func() (config.Config, error)) {
+// all. Either is in the audit log, with who wanted it and why.
+func (d *daemon) reload(again func() (config.Config, error), actor, why string) {
 	c, err := again()
 	if err == nil {
 		err = d.apply(c)
 	}
+	r := trace.Record{Time: time.Now(), Event: trace.Reloaded, Actor: actor, Why: why, Config: c.Digest}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	d.audit.Write(r)
 	if err == nil {
 		return
 	}
@@ -78,6 +84,7 @@ func (d *daemon) apply(c config.Config) error {
 	anew, forgotten := changed(d.guards, guards), changed(guards, d.guards)
 	d.config, d.guards = c, guards
 	d.level.Set(c.Log.Level)
+	d.audit.Set(d.auditSettings(c), doorNames(c))
 	doors, rules := count(c)
 	line := []any{"doors", doors, "rules", rules}
 	if len(anew) > 0 {
@@ -167,6 +174,7 @@ func fixed(old, c config.Config) (keys needRestart) {
 			keys = append(keys, k.key)
 		}
 	}
+	keys = append(keys, fixedAudit(old.Audit, c.Audit)...)
 	guards := map[string]guard.Config{}
 	for _, d := range old.Doors {
 		guards[d.GuardName()] = d.Guard
@@ -182,6 +190,31 @@ func fixed(old, c config.Config) (keys needRestart) {
 			keys = append(keys, fixedRules(path, before, d.Guard)...)
 		}
 		seen[name] = true
+	}
+	return keys
+}
+
+// fixedAudit returns what of the audit log must not change.
+func fixedAudit(old, c *config.Audit) (keys []string) {
+	if old == nil || c == nil {
+		if old != c {
+			keys = append(keys, "audit")
+		}
+		return keys
+	}
+	for _, k := range []struct {
+		key     string
+		was, is any
+	}{
+		{"audit.file", old.File, c.File},
+		{"audit.mode", old.Mode, c.Mode},
+		{"audit.key_file", old.Key, c.Key},
+		{"audit.max_size", old.MaxSize, c.MaxSize},
+		{"audit.keep", old.Keep, c.Keep},
+	} {
+		if !reflect.DeepEqual(k.was, k.is) {
+			keys = append(keys, k.key)
+		}
 	}
 	return keys
 }

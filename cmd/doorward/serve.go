@@ -55,7 +55,8 @@ Behind another proxy, name it with --trusted-proxy: else all callers are one.
 
 SIGTERM and SIGINT stop: no new requests, those that run may end. A second one ends
 the process at once, with exit code 1. SIGHUP reads the file again: if anything in it
-is wrong, the old configuration stays, and the log says what.`
+is wrong, the old configuration stays, and the log says what. SIGUSR1 opens the audit
+log anew, if there is one.`
 
 const serveExample = `  doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --succeeded 302
   doorward serve --upstream http://127.0.0.1:3000 --door 'POST /login' --door 'POST /reset' --succeeded cookie:session
@@ -164,6 +165,16 @@ func serve(ctx context.Context, c config.Config, again func() (config.Config, er
 		return fmt.Errorf("state: %w", err)
 	}
 	defer closeState()
+	if err := d.openAudit(c); err != nil {
+		return err
+	}
+	defer func() { d.audit.Close(err) }()
+	var reopens chan os.Signal
+	if d.audit != nil {
+		reopens = make(chan os.Signal, 1)
+		signal.Notify(reopens, syscall.SIGUSR1)
+		defer signal.Stop(reopens)
+	}
 	p, err := proxy.New(pc)
 	if err != nil {
 		return err
@@ -179,10 +190,13 @@ func serve(ctx context.Context, c config.Config, again func() (config.Config, er
 	d.log.Info("serving", "listen", addresses(ports), "upstream", upstreamNames(c.Upstreams), "doors", doors, "rules", rules)
 	d.tellDoors()
 	d.diagnose()
-	stopBeside := d.beside(reloads, again)
+	stopBeside := d.beside(reloads, reopens, again)
 	err = p.ServePorts(ctx, ports...)
 	stopBeside()
 	if e := d.saveLast(); err == nil {
+		err = e
+	}
+	if e := d.audit.Close(err); err == nil {
 		err = e
 	}
 	if err != nil {

@@ -310,16 +310,20 @@ func (l *Log) complain(err error) {
 
 // Close writes all that waits, what was dropped, and that the process has stopped, if that
 // was because of an error which. Events after it are not written. An error says how
-// many lines are not in the file.
+// many lines are not in the file. A log that is closed stays so.
 func (l *Log) Close(cause error) error {
 	if l == nil {
 		return nil
 	}
-	close(l.done)
-	l.running.Wait()
 	l.mu.Lock()
+	closed := l.closed
 	l.closed = true
 	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	close(l.done)
+	l.running.Wait()
 	now := time.Now()
 	l.flush(now, roomLast)
 	r := trace.Record{Time: now, Event: trace.Stopped}

@@ -279,6 +279,9 @@ func TestFlood(t *testing.T) {
 			t.Errorf("begins with %v, ends with %v", records[0], last)
 		}
 		d.log.Tell(refusal("login")) // too late, and no harm
+		if err := d.log.Close(errors.New("again")); err != nil {
+			t.Error(err)
+		}
 		if again := d.lines(); len(again) != len(records) || d.said.Len() > 0 {
 			t.Errorf("%d lines after Close, said %s", len(again), d.said)
 		}

@@ -49,6 +49,7 @@ func (s *source) check(f *file) Config {
 	}
 	c.Devices = s.devices(f.Devices)
 	c.State = s.state(f.State)
+	c.Audit = s.audit(f.Audit, c.State)
 	realms := s.realms(f.Realms)
 	taken := map[string]string{}
 	var guards []*guard.Guard
@@ -188,11 +189,15 @@ func (s *source) size(path string, n size, otherwise, least, most int64) int64 {
 const maxCount = 1_000_000
 
 func (s *source) atMost(path string, n positive, otherwise int) int {
+	return s.within(path, n, otherwise, maxCount)
+}
+
+func (s *source) within(path string, n positive, otherwise, most int) int {
 	switch {
 	case n == 0:
 		return otherwise
-	case n > maxCount:
-		s.fail(path, "must be 1 to %d, got %d", maxCount, n)
+	case int(n) > most:
+		s.fail(path, "must be 1 to %d, got %d", most, n)
 	}
 	return int(n)
 }

@@ -8,6 +8,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -27,6 +29,9 @@ import (
 // Config is all that serve needs to know, defaults filled in. Its parts are the
 // configurations of the packages that they are for.
 type Config struct {
+	// Digest is what tells two files apart, "" if there is none: the first 16 digits of
+	// its SHA-256.
+	Digest string
 	Listen []Listener
 	// Upstreams are the copies of the application, at least one.
 	Upstreams []*url.URL
@@ -39,6 +44,7 @@ type Config struct {
 	Doors             []Door
 	Devices           *Devices // nil if there are none
 	State             *State   // nil if nothing outlasts the process
+	Audit             *Audit   // nil if nothing is written down
 	Log               Log
 	Timeouts          Timeouts
 	Limits            Limits
@@ -131,6 +137,12 @@ const (
 	DefaultPerNetwork  = 256
 	DefaultInFlight    = 1_000
 	DefaultStateEvery  = 10 * time.Second
+
+	DefaultAuditMode      = 0o600
+	DefaultAuditBurst     = 1_000
+	DefaultAuditPerSecond = 100
+	DefaultAuditSize      = 100 << 20
+	DefaultAuditKeep      = 5
 )
 
 // DefaultRules are those of a door that names none. One address has five tries in a
@@ -169,7 +181,13 @@ func Load(name string, over Overrides) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: cannot be read: %w", name, unwrapPath(err))
 	}
-	return Parse(name, data, over)
+	c, err := Parse(name, data, over)
+	if err != nil {
+		return c, err
+	}
+	sum := sha256.Sum256(data)
+	c.Digest = hex.EncodeToString(sum[:8])
+	return c, nil
 }
 
 // Parse reads the content of a file. All errors are of type Errors.

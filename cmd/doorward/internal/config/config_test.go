@@ -113,6 +113,7 @@ devices:
   cookie: __Host-device
   ttl: 30d
 state: {file: testdata/doorward.state, key_file: testdata/new.key, every: 5s}
+audit: {file: testdata/audit.log, mode: "0640", key_file: testdata/old.key, attempts: true, redact: {ipv4: 24, ipv6: 48}, request: false, burst: 50, per_second: 5, max_size: 1MiB, keep: 2}
 log: {format: json, level: debug}
 timeouts: {read_header: 1s, body: 2s, upstream_response: 39s, write: 6s, idle: 3s, shutdown: 4s}
 limits: {header_bytes: 16KiB, body_bytes: 1000, connections: 5000, connections_per_network: 50, in_flight: 200}
@@ -202,8 +203,10 @@ func TestFull(t *testing.T) {
 			}}),
 			simple(Door{Name: "accounts/token", Door: door.Config{Routes: []string{"/token"}}, Subject: subject.Source{BasicAuth: true}, Guard: guard.Login}),
 		},
-		Devices:  &Devices{Keys: Keys{ascending(0, 32), descending(255, 40)}, Cookie: "__Host-device", TTL: 30 * day},
-		State:    &State{File: "testdata/doorward.state", Key: Keys{ascending(0, 32)}, Every: 5 * time.Second},
+		Devices: &Devices{Keys: Keys{ascending(0, 32), descending(255, 40)}, Cookie: "__Host-device", TTL: 30 * day},
+		State:   &State{File: "testdata/doorward.state", Key: Keys{ascending(0, 32)}, Every: 5 * time.Second},
+		Audit: &Audit{File: "testdata/audit.log", Mode: 0o640, Key: Keys{descending(255, 40)}, Attempts: true, V4: 24, V6: 48,
+			Burst: 50, PerSecond: 5, MaxSize: 1 << 20, Keep: 2},
 		Log:      Log{JSON: true, Level: slog.LevelDebug},
 		Timeouts: Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 39 * time.Second, Write: 6 * time.Second, Idle: 3 * time.Second, Shutdown: 4 * time.Second},
 		Limits:   Limits{HeaderBytes: 16 << 10, BodyBytes: 1000, Connections: 5000, PerNetwork: 50, InFlight: 200},

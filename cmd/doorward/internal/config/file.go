@@ -18,6 +18,7 @@ type file struct {
 	Doors     []doorFile           `yaml:"doors"`
 	Devices   *devicesFile         `yaml:"devices"`
 	State     *stateFile           `yaml:"state"`
+	Audit     *auditFile           `yaml:"audit"`
 	Log       logFile              `yaml:"log"`
 	Timeouts  timeoutsFile         `yaml:"timeouts"`
 	Limits    limitsFile           `yaml:"limits"`
@@ -97,6 +98,24 @@ type stateFile struct {
 	File    string   `yaml:"file"`
 	KeyFile string   `yaml:"key_file"`
 	Every   interval `yaml:"every"`
+}
+
+type auditFile struct {
+	File      string     `yaml:"file"`
+	Mode      mode       `yaml:"mode"`
+	KeyFile   string     `yaml:"key_file"`
+	Attempts  bool       `yaml:"attempts"`
+	Redact    redactFile `yaml:"redact"`
+	Request   *bool      `yaml:"request"`
+	Burst     positive   `yaml:"burst"`
+	PerSecond positive   `yaml:"per_second"`
+	MaxSize   size       `yaml:"max_size"`
+	Keep      positive   `yaml:"keep"`
+}
+
+type redactFile struct {
+	IPv4 positive `yaml:"ipv4"`
+	IPv6 positive `yaml:"ipv6"`
 }
 
 type outcomeFile struct {

@@ -47,21 +47,26 @@ func (s *source) state(f *stateFile) *State {
 		s.fail(path+".key_file", "must be a file with one key, as openssl rand -base64 32 prints")
 		return st
 	}
+	st.Key = s.key(path, f.KeyFile, st.File)
+	return st
+}
+
+// key reads the one key of what is at path, whose own file is another one.
+func (s *source) key(path, keyFile, file string) Keys {
 	if s.failed[path+".key_file"] {
-		return st
+		return nil
 	}
-	name := s.beside(f.KeyFile)
-	if st.File != "" && filepath.Clean(name) == filepath.Clean(st.File) {
-		s.fail(path+".key_file", "must be another file than state.file, got %s", clip(f.KeyFile))
-		return st
+	name := s.beside(keyFile)
+	if file != "" && filepath.Clean(name) == filepath.Clean(file) {
+		s.fail(path+".key_file", "must be another file than %s.file, got %s", path, clip(keyFile))
+		return nil
 	}
 	key, err := readKey(name)
 	if err != nil {
-		s.fail(path+".key_file", "%v, got %s", err, clip(f.KeyFile))
-		return st
+		s.fail(path+".key_file", "%v, got %s", err, clip(keyFile))
+		return nil
 	}
-	st.Key = Keys{key}
-	return st
+	return Keys{key}
 }
 
 // writable reports what keeps a file from being put at a path, as far as can be told
