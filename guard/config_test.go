@@ -144,8 +144,8 @@ func TestParsePer(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		got.Throttle = &throttle.Policy{}
-		c, err := guard.Config{Rules: []guard.Rule{got, {Per: guard.Network, Throttle: got.Throttle}}}.Complete()
+		got.Window = &window.Policy{}
+		c, err := guard.Config{Rules: []guard.Rule{got}}.Complete()
 		if err != nil || c.Rules[0].Charges() != row.in {
 			t.Errorf("%q charges %q, %v", row.in, c.Rules[0].Charges(), err)
 		}
