@@ -7,7 +7,10 @@ import (
 	"io"
 	"math"
 	"net/netip"
+	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -76,6 +79,42 @@ func TestLine(t *testing.T) {
 		}
 		if b, err := json.Marshal(row.r); err != nil || !json.Valid(b) || !json.Valid(line[1:]) {
 			t.Errorf("%s: no JSON, %v", b, err)
+		}
+	}
+}
+
+// Every field is in the package comment and in the document, in the order of the line.
+func TestDocumented(t *testing.T) {
+	r := full()
+	dec := json.NewDecoder(bytes.NewReader(r.AppendLine(nil)))
+	var names []string
+	for dec.Token(); dec.More(); {
+		name, _ := dec.Token()
+		names = append(names, name.(string))
+		var skip any
+		if err := dec.Decode(&skip); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := reflect.TypeFor[Record]().NumField(); len(names) != n {
+		t.Errorf("%d fields in a line, %d in a Record", len(names), n)
+	}
+	for file, find := range map[string]*regexp.Regexp{
+		"trace.go":         regexp.MustCompile(`(?m)^//\t([a-z_]+) +\S`),
+		"../docs/trace.md": regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+) \\| .* \\| .*\\|$"),
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range find.FindAllStringSubmatch(string(text), -1) {
+			for name := range strings.SplitSeq(strings.ReplaceAll(m[1], "`", ""), ", ") {
+				got = append(got, name)
+			}
+		}
+		if !slices.Equal(got, names) {
+			t.Errorf("%s has the fields\n%v, want\n%v", file, got, names)
 		}
 	}
 }

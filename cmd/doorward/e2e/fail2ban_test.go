@@ -195,7 +195,9 @@ doors:
 	if b, _ := os.ReadFile(banned); string(b) != want {
 		t.Errorf("banned\n%s, want\n%s", b, want)
 	}
-	if status := ask("status", "doorward"); !strings.Contains(status, "Currently banned:\t2") || strings.Contains(status, bystander) {
+	status := ask("status", "doorward")
+	t.Logf("status\n%s", status)
+	if !strings.Contains(status, "Currently banned:\t2") || strings.Contains(status, bystander) {
 		t.Errorf("status\n%s", status)
 	}
 	// The lies are in the log, else nothing was tried.
