@@ -241,12 +241,12 @@ func TestDeviceExamples(t *testing.T) {
 		if !found {
 			t.Fatalf("%s has no devices", name)
 		}
-		tail = "\ndevices:\n" + strings.NewReplacer("\n#  ", "\n  ", "\n#state:", "\nstate:").Replace("\n" + tail)[1:]
+		tail = "\ndevices:\n" + strings.NewReplacer("\n#  ", "\n  ", "\n#state:", "\nstate:", "\n#audit:", "\naudit:").Replace("\n" + tail)[1:]
 		file := filepath.Join(t.TempDir(), "doorward.yaml")
 		if err := os.WriteFile(file, []byte(head+tail), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range []string{"device.key", "state.key"} {
+		for _, key := range []string{"device.key", "state.key", "audit.key"} {
 			if err := os.WriteFile(filepath.Join(filepath.Dir(file), key), []byte("MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -256,8 +256,8 @@ func TestDeviceExamples(t *testing.T) {
 		if c.Devices == nil || c.Rules() <= without.Rules() {
 			t.Errorf("%s: devices %v, %d rules with them and %d without", name, c.Devices, c.Rules(), without.Rules())
 		}
-		if (c.State != nil) != (name == "doorward.yaml") {
-			t.Errorf("%s: state %v", name, c.State)
+		if whole := name == "doorward.yaml"; (c.State != nil) != whole || (c.Audit != nil) != whole {
+			t.Errorf("%s: state %v, audit %v", name, c.State, c.Audit)
 		}
 		if _, err := assemble(c, slog.New(slog.DiscardHandler)); err != nil {
 			t.Errorf("%s: %v", name, err)
