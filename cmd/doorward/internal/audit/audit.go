@@ -184,7 +184,7 @@ func (l *Log) Write(r trace.Record) {
 	}
 	if !l.put(&r, roomOthers) {
 		l.mu.Lock()
-		l.dropped[r.Event] += 1 + r.Dropped
+		l.dropped[r.Event]++
 		l.mu.Unlock()
 	}
 }

@@ -387,12 +387,21 @@ func TestFullDiskToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := &disk{space: 1000}
 		d := open(t, func(_ *Config, s *Settings) { s.Burst, s.PerSecond = 1e6, 1e6 }, func() (file, error) { return full, nil })
-		const each = 10_000
-		for range each {
+		const each = 10_150
+		tell := func() {
 			d.log.Tell(refusal("login"))
 			d.log.Write(trace.Record{Event: trace.Unlocked, Why: strings.Repeat("x", 400)})
 		}
-		time.Sleep(150 * time.Second)
+		for range each - 150 {
+			tell()
+		}
+		for range 150 {
+			for range 100 { // until there is no room for a count either
+				d.log.put(&trace.Record{Event: trace.Started}, roomOthers)
+			}
+			tell()
+			time.Sleep(time.Second)
+		}
 		err := d.close()
 		written := uint64(bytes.Count(full.b.Bytes(), []byte("\n")))
 		var lost uint64
@@ -436,6 +445,57 @@ func TestSlowDisk(t *testing.T) {
 	if lines["login refused"]+dropped["login refused"] != told || dropped["login refused"] == 0 {
 		t.Errorf("%d lines and %d dropped, want %d in all", lines["login refused"], dropped["login refused"], told)
 	}
+}
+
+// What one write takes of a batch: whole lines, as far as the file has room.
+func TestOutput(t *testing.T) {
+	for _, row := range []struct {
+		size  int64
+		batch string
+		want  string
+	}{
+		{0, "1234\n6789\n", "1234\n6789\n"},
+		{0, "1234\n67890\n", "1234\n"},
+		{5, "1234\n", "1234\n"},
+		{4, "1234\n1234\n", "1234\n"},
+		{0, "1234567890\n1\n", "1234567890\n"},
+	} {
+		d := &disk{space: 100}
+		o := output{most: 10, size: row.size, batch: []byte(row.batch), f: d}
+		if err := o.write(); err != nil || d.b.String() != row.want || o.size != row.size+int64(len(row.want)) || o.off != len(row.want) {
+			t.Errorf("%d, %q: wrote %q, %v, size %d, up to %d", row.size, row.batch, &d.b, err, o.size, o.off)
+		}
+	}
+}
+
+// A line that is longer than a file may be, and that a full disk has cut, goes on where it
+// ended.
+func TestLongLineFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := &disk{space: 1 << 20}, &disk{space: 50}
+		disks := []*disk{first, second}
+		d := open(t, func(c *Config, _ *Settings) { c.MaxSize = 100 }, func() (file, error) {
+			next := disks[0]
+			disks = disks[1:]
+			return next, nil
+		})
+		synctest.Wait()
+		d.log.Write(trace.Record{Time: at, Event: trace.Unlocked, Why: strings.Repeat("x", 200)})
+		synctest.Wait()
+		if second.b.Len() != 50 {
+			t.Fatalf("%d bytes on the second disk", second.b.Len())
+		}
+		second.give(1 << 20)
+		time.Sleep(2 * retryAfter)
+		synctest.Wait()
+		if got := second.records(t); len(got) != 1 || len(got[0].Why) != 200 {
+			t.Errorf("got %+v", got)
+		}
+		disks = []*disk{{space: 1 << 20}}
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Files are as large as they may be and no larger, all but the oldest are there, and each line
