@@ -14,19 +14,26 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 1m
 
 # Programs that nobody here wrote and that the tests, and bench, talk to.
-DEBIAN = curl ffuf haproxy hydra iproute2 nginx-light nodejs openssl patator php-cli python3 wrk
+DEBIAN = curl fail2ban ffuf haproxy hydra iproute2 libsqlite3-0 logrotate nginx-light nodejs openssl patator php-cli python3 wrk
 
 .PHONY: test tools lint race fuzz bench attacks speed soak tidy
 
 test: tools lint race
 
 tools:
-	@set -e; missing=; for p in curl ffuf haproxy hydra ip nginx node openssl patator php python3 wrk; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	@set -e; missing=; for p in curl fail2ban-server ffuf haproxy hydra ip logrotate nginx node openssl patator php python3 wrk; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		$$sudo apt-get update -qq; \
 		$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN); \
 	fi
+	@# Unpacked, not installed: its installation registers the machine with a service.
+	@set -e; command -v crowdsec >/dev/null || { \
+		echo "unpacking crowdsec"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; cd "$$tmp"; $$sudo apt-get update -qq; \
+		apt-get download -qq crowdsec; dpkg -x crowdsec_*.deb .; \
+		$$sudo install -D -m 755 usr/bin/crowdsec /usr/local/bin/crowdsec; \
+		$$sudo mkdir -p /usr/share/crowdsec; $$sudo cp -r usr/share/crowdsec/hub /usr/share/crowdsec/; }
 
 lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
