@@ -18,17 +18,15 @@ import (
 // all. Either is in the audit log, with who wanted it and why.
 func (d *daemon) reload(again func() (config.Config, error), actor, why string) {
 	c, err := again()
-	if err == nil {
-		err = d.apply(c)
-	}
 	r := trace.Record{Time: time.Now(), Event: trace.Reloaded, Actor: actor, Why: why, Config: c.Digest}
-	if err != nil {
-		r.Error = err.Error()
+	if err == nil {
+		err = d.apply(c, r)
 	}
-	d.audit.Write(r)
 	if err == nil {
 		return
 	}
+	r.Error = err.Error()
+	d.audit.Write(r)
 	const msg = "not reloaded: the old configuration stays"
 	var list config.Errors
 	var keys needRestart
@@ -47,8 +45,8 @@ func (d *daemon) reload(again func() (config.Config, error), actor, why string) 
 }
 
 // apply makes c what is served. All that can be wrong is found on a copy that counts
-// nothing, before the first guard changes.
-func (d *daemon) apply(c config.Config) error {
+// nothing, before the first guard changes. When it is done, r says so in the audit log.
+func (d *daemon) apply(c config.Config, r trace.Record) error {
 	if keys := fixed(d.config, c); len(keys) > 0 {
 		return keys
 	}
@@ -85,6 +83,7 @@ func (d *daemon) apply(c config.Config) error {
 	d.config, d.guards = c, guards
 	d.level.Set(c.Log.Level)
 	d.audit.Set(d.auditSettings(c), doorNames(c))
+	d.audit.Write(r)
 	doors, rules := count(c)
 	line := []any{"doors", doors, "rules", rules}
 	if len(anew) > 0 {
