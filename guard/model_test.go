@@ -256,11 +256,13 @@ func (r *modelRule) charge(q guard.Request, known bool) *modelCharge {
 }
 
 // settle ends an attempt, and returns how many failures of this caller against this
-// subject were cleared, and the longest lockout that this started.
+// subject were cleared, and the longest lockout that this started: of rules that refuse,
+// or of others.
 func (m *model) settle(p *modelPermit, o doorward.Outcome, now int64) (cleared int, lockout time.Duration) {
 	if p == nil || p.settled {
 		return 0, 0
 	}
+	var reported time.Duration // by rules that do not refuse
 	if p.settled = true; o > doorward.Void {
 		o = doorward.Failed
 	}
@@ -284,7 +286,11 @@ func (m *model) settle(p *modelPermit, o doorward.Outcome, now int64) (cleared i
 		counted := slices.Contains(c.book.pool, c.slip) && (as == doorward.Failed || as == doorward.Malformed)
 		x := c.book.settle(c.key, c.slip, as, uncounted)
 		if page := c.slip.page; counted && page != c.book.over && now < page.lockEnd {
-			lockout = max(lockout, time.Duration(page.lockEnd-now))
+			of := &reported
+			if c.rule.Action == guard.Refuse {
+				of = &lockout
+			}
+			*of = max(*of, time.Duration(page.lockEnd-now))
 		}
 		if c.rule.Per == guard.Pair && c.rule.Lockout != nil {
 			pairs = append(pairs, x)
@@ -299,6 +305,9 @@ func (m *model) settle(p *modelPermit, o doorward.Outcome, now int64) (cleared i
 				m.seen["apart, not given back"]++
 			}
 		}
+	}
+	if lockout == 0 {
+		lockout = reported
 	}
 	return cleared, lockout
 }

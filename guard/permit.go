@@ -38,7 +38,8 @@ type Settlement struct {
 	Outcome doorward.Outcome
 	// Cleared is how many failures of this caller against this subject it cleared.
 	Cleared int
-	// Lockout is the lockout that it started, the longest if there are several.
+	// Lockout is the lockout that it started. Of several it is the longest of rules that
+	// refuse; of others only if no such rule started any.
 	Lockout Lockout
 }
 
@@ -49,9 +50,12 @@ type Lockout struct {
 	For    time.Duration
 }
 
-// longer returns the longer of both; of equals, one that refuses.
-func (l Lockout) longer(o Lockout) Lockout {
-	if o.For > l.For || o.For == l.For && o.For > 0 && o.Action == Refuse && l.Action != Refuse {
+// or returns the one that keeps the caller out, the longer if both do.
+func (l Lockout) or(o Lockout) Lockout {
+	switch refuses := o.Action == Refuse; {
+	case o.For == 0:
+		return l
+	case l.For == 0, refuses && l.Action != Refuse, refuses == (l.Action == Refuse) && o.For > l.For:
 		return o
 	}
 	return l
@@ -89,7 +93,7 @@ func (p *Permit) SettleContext(ctx context.Context, o doorward.Outcome, now time
 
 // settleMemory settles the rules that clear first: what they cleared on the pair tells
 // the others what to give back.
-func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) (most int, longest Lockout) {
+func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) (most int, worst Lockout) {
 	var cleared [MaxRules]doorward.Cleared
 	n := 0
 	family := familyOf(p.request.Addr)
@@ -105,7 +109,7 @@ func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) (most int, long
 			if isLockout {
 				var lockout time.Duration
 				c, lockout = l.SettleTold(key, p.tickets[i], r.settledAs(o), p.apart(r, o), now)
-				longest = longest.longer(Lockout{r.Name, r.Action, lockout})
+				worst = worst.or(Lockout{r.Name, r.Action, lockout})
 			} else {
 				c = r.tables[f].Settle(key, p.tickets[i], r.settledAs(o), now)
 			}
@@ -119,10 +123,10 @@ func (p *Permit) settleMemory(o doorward.Outcome, now time.Time) (most int, long
 			}
 		}
 	}
-	return most, longest
+	return most, worst
 }
 
-func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.Time) (most int, longest Lockout, err error) {
+func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.Time) (most int, worst Lockout, err error) {
 	var charges []Charge
 	family := familyOf(p.request.Addr)
 	for _, clearing := range []bool{true, false} {
@@ -139,16 +143,16 @@ func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.T
 		}
 	}
 	if len(charges) == 0 {
-		return 0, longest, nil
+		return 0, worst, nil
 	}
 	if err := p.guard.config.Store.Settle(ctx, charges); err != nil {
-		return 0, longest, fmt.Errorf("guard: store cannot settle: %w", err)
+		return 0, worst, fmt.Errorf("guard: store cannot settle: %w", err)
 	}
 	for _, c := range charges {
 		most = max(most, c.Cleared.N)
-		longest = longest.longer(Lockout{c.Rule.Name, c.Rule.Action, c.Lockout})
+		worst = worst.or(Lockout{c.Rule.Name, c.Rule.Action, c.Lockout})
 	}
-	return most, longest, nil
+	return most, worst, nil
 }
 
 // apart reports whether r is a pair and some rule that is given back to does not count
