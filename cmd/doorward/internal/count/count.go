@@ -44,6 +44,13 @@ func (c *Count) Enter() bool {
 	return true
 }
 
+// N returns how many there are.
+func (c *Count) N() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
 // Leave takes back what Enter counted.
 func (c *Count) Leave() {
 	c.mu.Lock()

@@ -99,6 +99,17 @@ func New(c Config) (*Proxy, error) {
 	return p, nil
 }
 
+// Upstreams calls f with every copy of the application and whether it is healthy, as far
+// as is known.
+func (p *Proxy) Upstreams(f func(u *url.URL, healthy bool)) { p.pool.Each(f) }
+
+// InFlight calls f with every door and how many requests are at it.
+func (p *Proxy) InFlight(f func(door string, n int)) {
+	for _, d := range p.set.Load().doors {
+		f(d.Name, d.inFlight.N())
+	}
+}
+
 // ServeHTTP judges one request and passes it on or answers it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := p.set.Load()

@@ -213,6 +213,14 @@ func (p *Pool) CloseIdle() {
 	}
 }
 
+// Each calls f with every copy and whether it was healthy when it was last checked: each is
+// as long as none is.
+func (p *Pool) Each(f func(u *url.URL, healthy bool)) {
+	for _, b := range p.backends {
+		f(b.url, !b.unhealthy.Load())
+	}
+}
+
 // Connections returns how many connections are open, for tests and metrics.
 func (p *Pool) Connections() (n int64) {
 	for _, b := range p.backends {
