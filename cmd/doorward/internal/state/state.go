@@ -75,9 +75,14 @@ func (f *File) guardKey(name string) ([]byte, error) { return f.derive("guard " 
 // Save writes what guards remember, by name. Until all of it is on the disk the file is the
 // old one, and after an error as well.
 func (f *File) Save(guards map[string]*guard.Guard, now time.Time) error {
+	return f.replace(f.path, func(w io.Writer) error { return f.write(w, guards, now) })
+}
+
+// replace puts another file in the place of the one at path.
+func (f *File) replace(path string, write func(io.Writer) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := f.path + ".new"
+	next := path + ".new"
 	// What a process that died has left, or whoever was here: it is not written through.
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -86,7 +91,7 @@ func (f *File) Save(guards map[string]*guard.Guard, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	err = f.write(out, guards, now)
+	err = write(out)
 	if err == nil {
 		err = out.Sync()
 	}
@@ -94,13 +99,13 @@ func (f *File) Save(guards map[string]*guard.Guard, now time.Time) error {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(next, f.path)
+		err = os.Rename(next, path)
 	}
 	if err != nil {
 		os.Remove(next)
 		return err
 	}
-	return syncDir(filepath.Dir(f.path))
+	return syncDir(filepath.Dir(path))
 }
 
 // syncDir makes a rename outlast the machine.
@@ -172,7 +177,7 @@ type Loaded struct {
 // no error. With an error some guards may remember, and some not: do not use them. It says
 // what to do.
 func (f *File) Load(guards map[string]*guard.Guard, now time.Time) (Loaded, error) {
-	in, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // nobody need be writing to a pipe
+	in, err := openFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Loaded{}, nil
 	}
@@ -180,14 +185,23 @@ func (f *File) Load(guards map[string]*guard.Guard, now time.Time) (Loaded, erro
 		return Loaded{}, err
 	}
 	defer in.Close()
-	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
-		return Loaded{}, fmt.Errorf("%s is not a regular file", f.path)
-	}
 	n, err := f.read(bufio.NewReaderSize(in, 64<<10), guards, now)
 	if err != nil {
 		return n, fmt.Errorf("%s %w: %s", f.path, err, remedy(err))
 	}
 	return n, nil
+}
+
+func openFile(path string) (*os.File, error) {
+	in, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // nobody need be writing to a pipe
+	if err != nil {
+		return nil, err
+	}
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
+		in.Close()
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return in, nil
 }
 
 // remedy is what an operator can do about an error.
