@@ -50,6 +50,7 @@ func (s *source) check(f *file) Config {
 	c.Devices = s.devices(f.Devices)
 	c.State = s.state(f.State)
 	c.Audit = s.audit(f.Audit, c.State)
+	c.Admin = s.admin(f.Admin)
 	realms := s.realms(f.Realms)
 	taken := map[string]string{}
 	var guards []*guard.Guard

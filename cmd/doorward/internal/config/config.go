@@ -45,6 +45,7 @@ type Config struct {
 	Devices           *Devices // nil if there are none
 	State             *State   // nil if nothing outlasts the process
 	Audit             *Audit   // nil if nothing is written down
+	Admin             *Admin   // nil if there is no admin API
 	Log               Log
 	Timeouts          Timeouts
 	Limits            Limits

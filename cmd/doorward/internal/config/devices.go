@@ -5,9 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -80,29 +78,22 @@ func (s *source) devices(f *devicesFile) *Devices {
 	return d
 }
 
+var errNoKey = errors.New("must hold one line of base64, as openssl rand -base64 32 prints")
+
 // readKey reads a file with a key: one line of base64.
 func readKey(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file") // whose end might never come
+	text, err := readRegular(name, maxKeyFile)
+	if errors.Is(err, errTooLong) {
+		return nil, errNoKey
 	}
 	if err != nil {
-		return nil, fmt.Errorf("must be a file that can be read (%w)", unwrapPath(err))
+		return nil, err
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("must be a file that can be read (%w)", unwrapPath(err))
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("must be a file that can be read (%w)", unwrapPath(err))
-	}
-	line := strings.TrimRight(strings.TrimSpace(string(text)), "=")
+	line := strings.TrimRight(strings.TrimSpace(text), "=")
 	line = strings.NewReplacer("-", "+", "_", "/").Replace(line)
 	key, err := base64.RawStdEncoding.DecodeString(line)
-	if err != nil || len(text) > maxKeyFile || strings.ContainsAny(line, "\r\n") {
-		return nil, errors.New("must hold one line of base64, as openssl rand -base64 32 prints")
+	if err != nil || strings.ContainsAny(line, "\r\n") {
+		return nil, errNoKey
 	}
 	if len(key) < minKeyBytes {
 		return nil, fmt.Errorf("must hold a key of at least %d bytes in base64, there are %d", minKeyBytes, len(key))

@@ -19,6 +19,7 @@ type file struct {
 	Devices   *devicesFile         `yaml:"devices"`
 	State     *stateFile           `yaml:"state"`
 	Audit     *auditFile           `yaml:"audit"`
+	Admin     *adminFile           `yaml:"admin"`
 	Log       logFile              `yaml:"log"`
 	Timeouts  timeoutsFile         `yaml:"timeouts"`
 	Limits    limitsFile           `yaml:"limits"`
