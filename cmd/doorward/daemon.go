@@ -10,12 +10,16 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/doorward/doorward/cmd/doorward/internal/admin"
+	"github.com/doorward/doorward/cmd/doorward/internal/api"
 	"github.com/doorward/doorward/cmd/doorward/internal/audit"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/doctor"
 	"github.com/doorward/doorward/cmd/doorward/internal/listen"
+	"github.com/doorward/doorward/cmd/doorward/internal/networks"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/cmd/doorward/internal/state"
 	"github.com/doorward/doorward/guard"
@@ -28,9 +32,15 @@ type daemon struct {
 	level *slog.LevelVar
 	proxy *proxy.Proxy
 
-	mu     sync.Mutex    // of reloads and writes, one at a time
-	config config.Config // of the goroutine that reloads
-	guards map[string]*guard.Guard
+	file   string                        // of the configuration, "" if it is flags
+	again  func() (config.Config, error) // reads it once more, nil if it is flags
+	listen []string
+
+	mu       sync.Mutex // of what follows, and of changes: one at a time
+	config   config.Config
+	guards   map[string]*guard.Guard
+	listed   networks.List // exempt or blocked for a time
+	relisted chan struct{} // one if that changed
 
 	watch   doctor.Watch
 	started time.Time
@@ -38,28 +48,44 @@ type daemon struct {
 
 	state      *state.File   // nil if nothing outlasts the process
 	keep       *config.State // no reload changes it
-	unsaved    bool          // the last write failed
+	saved      time.Time     // when the state was last written
+	saveErr    error         // of the last write
 	complained time.Time     // when that was last said
 
 	audit  *audit.Log // nil if nothing is written down
 	secret []byte     // that hashes of subjects are made with
+
+	*watched
+	forms atomic.Pointer[audit.Form]
+	admin *admin.Server // nil if there is no admin API
+}
+
+// newDaemon returns a daemon that has built nothing yet.
+func newDaemon(c config.Config) *daemon {
+	return &daemon{config: c, level: new(slog.LevelVar), relisted: make(chan struct{}, 1), started: time.Now(), watched: newWatched(time.Now())}
 }
 
 // build makes the guards, and all else that the proxy needs.
 func (d *daemon) build(c config.Config) (pc proxy.Config, err error) {
-	pc, d.guards, err = assembleWith(c, d.log, func(_ string, c guard.Config) (*guard.Guard, error) { return guard.New(c) })
-	pc.Tell = d.tell
-	pc.Suspect = func(s proxy.Suspicion) { d.watch.Suspect(s, time.Now()) } // the proxy has logged it
+	if pc, d.guards, err = d.reassemble(c); err == nil {
+		d.counted(c, d.guards)
+	}
 	return pc, err
 }
 
-// tell hears what became of each attempt. It is on the way of every request, and must not
-// wait for anything.
-func (d *daemon) tell(e *proxy.Event) {
-	d.audit.Tell(e)
-	if f, found := d.watch.Tell(e); found {
-		d.tellFinding(f)
-	}
+// reassemble makes guards that go on from those there are, with the networks that are listed
+// for a time.
+func (d *daemon) reassemble(c config.Config) (pc proxy.Config, guards map[string]*guard.Guard, err error) {
+	pc, guards, err = assembleWith(c, d.log, func(name string, c guard.Config) (*guard.Guard, error) {
+		c = d.withListed(name, c)
+		if old := d.guards[name]; old != nil {
+			return old.Reload(c)
+		}
+		return guard.New(c)
+	})
+	pc.Tell = d.tell
+	pc.Suspect = func(s proxy.Suspicion) { d.watch.Suspect(s, time.Now()) } // the proxy has logged it
+	return pc, guards, err
 }
 
 func (d *daemon) tellFinding(f doctor.Finding) {
@@ -114,15 +140,16 @@ func (d *daemon) tellDoors() {
 }
 
 // beside does what is to be done while requests are served: it reloads, or opens the audit
-// log anew, when a signal comes, and writes the state. Stop returns when both have ended.
-func (d *daemon) beside(reloads, reopens <-chan os.Signal, again func() (config.Config, error)) (stop func()) {
+// log anew, when a signal comes, ends what is listed for a time, and writes the state. Stop
+// returns when all have ended.
+func (d *daemon) beside(reloads, reopens <-chan os.Signal) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
 			select {
 			case <-reloads:
-				d.reload(again, "SIGHUP", "")
+				_ = d.reload(api.By{Actor: "SIGHUP"}) // which has said it
 			case <-reopens:
 				d.reopen()
 			case <-done:
@@ -147,6 +174,7 @@ func (d *daemon) beside(reloads, reopens <-chan os.Signal, again func() (config.
 			}
 		}
 	})
+	running.Go(func() { d.expireUntil(done) })
 	if d.state != nil {
 		running.Go(func() {
 			tick := time.NewTicker(d.keep.Every)
@@ -154,7 +182,8 @@ func (d *daemon) beside(reloads, reopens <-chan os.Signal, again func() (config.
 			for {
 				select {
 				case now := <-tick.C:
-					d.tellSaved(d.save(), now)
+					before := d.saveErr // which only this goroutine changes
+					d.tellSaved(before, d.save(), now)
 				case <-done:
 					return
 				}
@@ -168,15 +197,19 @@ func (d *daemon) beside(reloads, reopens <-chan os.Signal, again func() (config.
 	}
 }
 
-// openAudit opens the audit log, if there is to be one. Without a key of the operator's,
-// hashes mean nothing to another process.
-func (d *daemon) openAudit(c config.Config) (err error) {
+// chooseSecret takes the key of the operator's. Without one hashes mean nothing to another
+// process.
+func (d *daemon) chooseSecret(c config.Config) {
 	if c.Audit != nil && len(c.Audit.Key) > 0 {
 		d.secret = c.Audit.Key[0]
-	} else {
-		d.secret = make([]byte, 32)
-		rand.Read(d.secret)
+		return
 	}
+	d.secret = make([]byte, 32)
+	rand.Read(d.secret)
+}
+
+// openAudit opens the audit log, if there is to be one.
+func (d *daemon) openAudit(c config.Config) (err error) {
 	if c.Audit == nil {
 		return nil
 	}
@@ -228,8 +261,7 @@ func (d *daemon) reopen() {
 	d.log.Info("audit log opened anew")
 }
 
-// openState takes the state file, if there is to be one, and lets the guards remember what
-// is in it.
+// openState takes the state file, if there is to be one, and what is kept beside it.
 func (d *daemon) openState(c *config.State) (closeState func(), err error) {
 	if c == nil {
 		return func() {}, nil
@@ -237,15 +269,28 @@ func (d *daemon) openState(c *config.State) (closeState func(), err error) {
 	if d.state, err = state.Open(c.File, c.Key[0]); err != nil {
 		return nil, err
 	}
-	n, err := d.state.Load(d.guards, time.Now())
-	if err != nil {
+	d.keep = c
+	if err := d.loadListed(time.Now()); err != nil {
 		d.state.Close()
 		return nil, err
 	}
-	d.keep, closeState = c, func() { d.state.Close() }
+	return func() { d.state.Close() }, nil
+}
+
+// loadState lets the guards remember what is in the state file.
+func (d *daemon) loadState() error {
+	if d.state == nil {
+		return nil
+	}
+	c := d.keep
+	n, err := d.state.Load(d.guards, time.Now())
+	if err != nil {
+		return err
+	}
+	d.saved = n.Saved
 	if n.Saved.IsZero() {
 		d.log.Info("no state yet: nothing was counted before", "file", c.File)
-		return closeState, nil
+		return nil
 	}
 	line := []any{"file", c.File, "saved", n.Saved, "keys", n.Keys, "in_flight", n.Pending}
 	if len(n.Dropped) > 0 {
@@ -258,14 +303,23 @@ func (d *daemon) openState(c *config.State) (closeState func(), err error) {
 	if n.SetBack > 0 {
 		d.log.Warn("the clock was set back since the state was written: no time has passed for lockouts", "by", n.SetBack.String())
 	}
-	return closeState, nil
+	return nil
 }
 
-// save writes what the guards remember.
+// save writes what the guards remember. Changes do not wait for the disk: what one brings
+// meanwhile is for the next write.
 func (d *daemon) save() error {
 	d.mu.Lock()
+	guards := d.guards
+	d.mu.Unlock()
+	now := time.Now()
+	err := d.state.Save(guards, now)
+	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.state.Save(d.guards, time.Now())
+	if d.saveErr = err; err == nil {
+		d.saved = now
+	}
+	return err
 }
 
 // saveLast writes the state when no request is left.
@@ -284,13 +338,12 @@ func (d *daemon) saveLast() error {
 const complainEvery = time.Minute
 
 // tellSaved says that a write failed, once in a while, and that it works again.
-func (d *daemon) tellSaved(err error, now time.Time) {
+func (d *daemon) tellSaved(before, err error, now time.Time) {
 	switch {
-	case err == nil && d.unsaved:
+	case err == nil && before != nil:
 		d.log.Info("state written again", "file", d.keep.File)
-	case err != nil && (!d.unsaved || now.Sub(d.complained) >= complainEvery):
+	case err != nil && (before == nil || now.Sub(d.complained) >= complainEvery):
 		d.log.Error("state not written: a restart would forget what was counted since", "error", err)
 		d.complained = now
 	}
-	d.unsaved = err != nil
 }

@@ -8,9 +8,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/config"
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(config.AdminEnv) == "" {
+		os.Setenv(config.AdminEnv, "off") // daemons of several tests run at a time
+	}
 	testscript.Main(m, map[string]func(){"doorward": main, "hold": hold})
 }
 
@@ -18,6 +23,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
+		Setup:               func(e *testscript.Env) error { e.Setenv(config.AdminEnv, "off"); return nil },
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doorward/doorward/cmd/doorward/internal/api"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/guard"
@@ -16,17 +17,22 @@ import (
 
 // reload puts the configuration as it now is in the place of the old one, whole or not at
 // all. Either is in the audit log, with who wanted it and why.
-func (d *daemon) reload(again func() (config.Config, error), actor, why string) {
-	c, err := again()
-	r := trace.Record{Time: time.Now(), Event: trace.Reloaded, Actor: actor, Why: why, Config: c.Digest}
+func (d *daemon) reload(by api.By) error {
+	c, err := d.again()
+	r := trace.Record{Time: time.Now(), Event: trace.Reloaded, Actor: by.Actor, Why: by.Reason, Config: c.Digest}
 	if err == nil {
 		err = d.apply(c, r)
 	}
-	if err == nil {
-		return
+	if err != nil {
+		d.tally.Reloaded(r.Time, err)
+		r.Error = err.Error()
+		d.record(r)
+		d.tellNotReloaded(err)
 	}
-	r.Error = err.Error()
-	d.audit.Write(r)
+	return err
+}
+
+func (d *daemon) tellNotReloaded(err error) {
 	const msg = "not reloaded: the old configuration stays"
 	var list config.Errors
 	var keys needRestart
@@ -47,10 +53,13 @@ func (d *daemon) reload(again func() (config.Config, error), actor, why string) 
 // apply makes c what is served. All that can be wrong is found on a copy that counts
 // nothing, before the first guard changes. When it is done, r says so in the audit log.
 func (d *daemon) apply(c config.Config, r trace.Record) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if keys := fixed(d.config, c); len(keys) > 0 {
 		return keys
 	}
 	dry, _, err := assembleWith(c, d.log, func(name string, c guard.Config) (*guard.Guard, error) {
+		c = d.withListed(name, c)
 		if old := d.guards[name]; old != nil {
 			if err := old.CheckReload(c); err != nil {
 				return nil, err
@@ -65,25 +74,23 @@ func (d *daemon) apply(c config.Config, r trace.Record) error {
 		return err
 	}
 
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	pc, guards, err := assembleWith(c, d.log, func(name string, c guard.Config) (*guard.Guard, error) {
-		if old := d.guards[name]; old != nil {
-			return old.Reload(c)
-		}
-		return guard.New(c)
-	})
+	pc, guards, err := d.reassemble(c)
 	if err != nil {
 		return err
 	}
+	d.counted(c, guards)
 	if err := d.proxy.Reload(pc); err != nil {
 		return err
 	}
 	anew, forgotten := changed(d.guards, guards), changed(guards, d.guards)
 	d.config, d.guards = c, guards
+	if d.admin != nil {
+		d.admin.SetAccess(accessOf(c.Admin))
+	}
 	d.level.Set(c.Log.Level)
 	d.audit.Set(d.auditSettings(c), doorNames(c))
-	d.audit.Write(r)
+	d.tally.Reloaded(r.Time, nil)
+	d.record(r)
 	doors, rules := count(c)
 	line := []any{"doors", doors, "rules", rules}
 	if len(anew) > 0 {
@@ -158,6 +165,7 @@ func fixed(old, c config.Config) (keys needRestart) {
 		{"health", old.Health, c.Health},
 		{"reuse", old.Reuse, c.Reuse},
 		{"state", old.State, c.State},
+		{"admin", placeOf(old.Admin), placeOf(c.Admin)},
 		{"log.format", old.Log.JSON, c.Log.JSON},
 		{"timeouts.read_header", was.ReadHeader, is.ReadHeader},
 		{"timeouts.write", was.Write, is.Write},
@@ -239,6 +247,16 @@ func fixedRules(path string, old, c guard.Config) (keys []string) {
 		}
 	}
 	return keys
+}
+
+// placeOf is what of the admin API cannot change: where it is, and what TLS it speaks.
+func placeOf(c *config.Admin) any {
+	if c == nil {
+		return nil
+	}
+	place := *c
+	place.Tokens, place.Hosts = nil, nil
+	return place
 }
 
 // A size is what a limiter has its memory, or its order, by.

@@ -6,12 +6,12 @@ import (
 	"io"
 	stdlog "log"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -104,7 +104,9 @@ func newServe() *cobra.Command {
 		if cmd.Flags().Changed("config") {
 			again = func() (config.Config, error) { return config.Load(file, fl.Overrides) }
 		}
-		return serve(cmd.Context(), c, again, cmd.ErrOrStderr())
+		d := newDaemon(c)
+		d.file, d.again = file, again
+		return d.serve(cmd.Context(), cmd.ErrOrStderr())
 	})
 	return cmd
 }
@@ -141,30 +143,33 @@ func load(cmd *cobra.Command, file string, fl config.Flags) (c config.Config, er
 	return fl.Config()
 }
 
-// serve runs until a signal comes. Again reads the configuration once more, nil if it is
-// not in a file.
-func serve(ctx context.Context, c config.Config, again func() (config.Config, error), stderr io.Writer) (err error) {
-	d := &daemon{config: c, level: new(slog.LevelVar), started: time.Now()}
+// serve runs until a signal comes.
+func (d *daemon) serve(ctx context.Context, stderr io.Writer) (err error) {
+	c := d.config
 	d.level.Set(c.Log.Level)
 	d.log = newLog(c.Log, d.level, stderr)
 	boundByFiles(&c)
 	ctx, stop := untilSignal(ctx, d.log)
 	defer stop()
 	var reloads chan os.Signal
-	if again != nil {
+	if d.again != nil {
 		reloads = make(chan os.Signal, 1)
 		signal.Notify(reloads, syscall.SIGHUP)
 		defer signal.Stop(reloads)
-	}
-	pc, err := d.build(c)
-	if err != nil {
-		return err
 	}
 	closeState, err := d.openState(c.State)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	defer closeState()
+	d.chooseSecret(c)
+	pc, err := d.build(c)
+	if err != nil {
+		return err
+	}
+	if err := d.loadState(); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
 	if err := d.openAudit(c); err != nil {
 		return err
 	}
@@ -186,12 +191,27 @@ func serve(ctx context.Context, c config.Config, again func() (config.Config, er
 	if err != nil {
 		return err
 	}
+	adminPorts, err := openAdmin(ctx, c.Admin, d.log)
+	if err != nil {
+		for _, port := range ports {
+			port.Close()
+		}
+		return err
+	}
+	for _, port := range ports {
+		d.listen = append(d.listen, addresses([]proxy.Port{port}))
+	}
 	doors, rules := count(c)
 	d.log.Info("serving", "listen", addresses(ports), "upstream", upstreamNames(c.Upstreams), "doors", doors, "rules", rules)
 	d.tellDoors()
 	d.diagnose()
-	stopBeside := d.beside(reloads, reopens, again)
+	stopAdmin, err := d.serveAdmin(adminPorts, http.NotFoundHandler())
+	if err != nil {
+		return err
+	}
+	stopBeside := d.beside(reloads, reopens)
 	err = p.ServePorts(ctx, ports...)
+	stopAdmin()
 	stopBeside()
 	if e := d.saveLast(); err == nil {
 		err = e

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/config"
 )
 
 // binary is doorward, built once for all tests.
@@ -24,6 +26,9 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	if os.Getenv(config.AdminEnv) == "" {
+		os.Setenv(config.AdminEnv, "off") // daemons of several tests run at a time
+	}
 	dir, err := os.MkdirTemp("", "doorward-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

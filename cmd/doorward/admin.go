@@ -1,0 +1,615 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/cmd/doorward/internal/admin"
+	"github.com/doorward/doorward/cmd/doorward/internal/api"
+	"github.com/doorward/doorward/cmd/doorward/internal/audit"
+	"github.com/doorward/doorward/cmd/doorward/internal/certs"
+	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/heavy"
+	"github.com/doorward/doorward/cmd/doorward/internal/hub"
+	"github.com/doorward/doorward/cmd/doorward/internal/listen"
+	"github.com/doorward/doorward/cmd/doorward/internal/networks"
+	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
+	"github.com/doorward/doorward/cmd/doorward/internal/recent"
+	"github.com/doorward/doorward/cmd/doorward/internal/tally"
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/trace"
+)
+
+// watched is what a daemon knows of what happens, beside what its guards count.
+type watched struct {
+	tally  *tally.Tally
+	heavy  *heavy.Sketch
+	recent *recent.Events
+	hub    *hub.Hub
+}
+
+func newWatched(now time.Time) *watched {
+	return &watched{tally: tally.New(), heavy: heavy.New(now), recent: recent.New(), hub: new(hub.Hub)}
+}
+
+// tell hears what became of each attempt. It is on the way of every request, and must not
+// wait for anything.
+func (d *daemon) tell(e *proxy.Event) {
+	d.audit.Tell(e)
+	if f, found := d.watch.Tell(e); found {
+		d.tellFinding(f)
+	}
+	d.tally.Count(e)
+	d.recent.Add(e)
+	if !e.Verdict.Allowed {
+		d.heavy.Refused(doorward.KeyFromAddr(e.Addr), e.Time)
+	}
+	if !d.hub.Watched() {
+		return
+	}
+	form := d.forms.Load()
+	client := doorward.KeyFromAddr(e.Addr).Prefix()
+	for _, kind := range happened(e) {
+		d.hub.Tell(&hub.Event{Event: kind, Door: e.Door, Realm: form.Realms[e.Door], Client: client, Record: func() trace.Record {
+			all := form.Append(nil, e)
+			return bounded(all[slices.IndexFunc(all, func(r trace.Record) bool { return r.Event == kind })])
+		}})
+	}
+}
+
+var (
+	refusedOnly  = []trace.Event{trace.Refused}
+	settledOnly  = []trace.Event{trace.Settled}
+	lockedBefore = []trace.Event{trace.Locked, trace.Settled}
+)
+
+// happened are the records that form.Append makes of e.
+func happened(e *proxy.Event) []trace.Event {
+	switch {
+	case !e.Verdict.Allowed:
+		return refusedOnly
+	case e.Settlement.Lockout.Rule != "":
+		return lockedBefore
+	}
+	return settledOnly
+}
+
+// bounded is r with as much of what a caller sent as a line has: it may wait long to be read,
+// and would keep all of the request.
+func bounded(r trace.Record) trace.Record {
+	cut := func(s *string, most int) { *s = strings.Clone((*s)[:min(len(*s), most+1)]) } // one more says that it is cut
+	cut(&r.Method, trace.MaxMethod)
+	cut(&r.Path, trace.MaxPath)
+	cut(&r.Agent, trace.MaxAgent)
+	return r
+}
+
+// counted says which doors are counted, and how their events are told, from now on. Call it
+// before the first request at a new door.
+func (d *daemon) counted(c config.Config, guards map[string]*guard.Guard) {
+	var doors []tally.Door
+	for _, door := range c.Doors {
+		t := tally.Door{Name: door.Name, Guard: door.GuardName()}
+		for _, r := range guards[t.Guard].Rules() {
+			t.Rules = append(t.Rules, r.Name)
+		}
+		doors = append(doors, t)
+	}
+	d.tally.Configure(doors)
+	form := d.form(c)
+	d.forms.Store(&form)
+}
+
+// A controller is a daemon as the admin API sees it.
+type controller struct{ *daemon }
+
+// Guards are those in force.
+func (d controller) Guards() (all []admin.Guard) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := map[string]int{}
+	for _, door := range d.config.Doors {
+		name := door.GuardName()
+		i, ok := at[name]
+		if !ok {
+			i = len(all)
+			at[name] = i
+			all = append(all, admin.Guard{Name: name, Realm: door.Realm != "", Guard: d.guards[name]})
+		}
+		all[i].Doors = append(all[i].Doors, door.Name)
+	}
+	return all
+}
+
+// Hash stands for a subject.
+func (d controller) Hash(subject doorward.Key) trace.Hash { return trace.HashOf(d.secret, subject) }
+
+// Recent are the last events about somebody.
+func (d controller) Recent(caller, subject doorward.Key) (all []trace.Record) {
+	for _, e := range d.recent.Of(caller, subject) {
+		all = d.forms.Load().Append(all, &e)
+	}
+	return all
+}
+
+// Watch begins a stream of events.
+func (d controller) Watch(f hub.Filter) (*hub.Stream, error) { return d.hub.Watch(f) }
+
+// Record writes down what an operator, or the daemon itself, changed.
+func (d *daemon) record(r trace.Record) {
+	d.audit.Write(r)
+	d.hub.Tell(&hub.Event{Event: r.Event, Door: r.Door, Realm: r.Realm, Client: r.Network, Record: func() trace.Record { return r }})
+}
+
+// Record writes down a change, in the log as well.
+func (d controller) Record(r trace.Record) {
+	d.daemon.record(r)
+	line := []any{}
+	for _, f := range []struct{ key, value string }{
+		{"door", r.Door}, {"realm", r.Realm}, {"rule", r.Rule}, {"key", r.Key}, {"action", r.Action},
+		{"network", networkOf(r)}, {"actor", r.Actor}, {"why", r.Why},
+	} {
+		if f.value != "" {
+			line = append(line, f.key, f.value)
+		}
+	}
+	if !r.Until.IsZero() {
+		line = append(line, "until", r.Until)
+	}
+	d.log.Info(string(r.Event), line...)
+}
+
+func networkOf(r trace.Record) string {
+	if !r.Network.IsValid() {
+		return ""
+	}
+	return r.Network.String()
+}
+
+// Status is the daemon with its figures.
+func (d controller) Status(now time.Time) api.Status {
+	s := api.Status{
+		Version: version(), Now: now.UTC(), Started: d.started.UTC(), Config: d.file, Listen: d.listen,
+		Upstream: []api.Copy{}, Doors: []api.Door{}, Guards: []api.Guard{}, Networks: d.Networks(now),
+		Heaviest: []api.Heavy{}, Warnings: []string{},
+	}
+	d.proxy.Upstreams(func(u *url.URL, healthy bool) {
+		s.Upstream = append(s.Upstream, api.Copy{URL: u.String(), Healthy: healthy})
+	})
+	for _, n := range d.heavy.Top(heaviest, now) {
+		s.Heaviest = append(s.Heaviest, api.Heavy{Client: n.Key.String(), Refused: n.Refused, Error: n.Error})
+	}
+	counts := d.tally.Snapshot()
+	s.Reloads = api.Reloads{Done: counts.Reloads.Done, Failed: counts.Reloads.Failed, Last: stamp(counts.Reloads.Last)}
+	if err := counts.Reloads.Err; err != nil {
+		s.Reloads.Error = err.Error()
+	}
+	d.mu.Lock()
+	c, checked := d.config, d.checked
+	if d.keep != nil {
+		s.State = &api.State{File: d.keep.File, Saved: stamp(d.saved)}
+		if d.saveErr != nil {
+			s.State.Error = d.saveErr.Error()
+		}
+	}
+	d.mu.Unlock()
+	s.Warnings = append(s.Warnings, c.Warnings()...)
+	for _, f := range slices.Concat(checked, d.watch.Found()) {
+		s.Warnings = append(s.Warnings, f.String())
+	}
+	inFlight := map[string]int{}
+	d.proxy.InFlight(func(door string, n int) { inFlight[door] = n })
+	for _, n := range counts.Doors {
+		s.Doors = append(s.Doors, doorOf(c, n, inFlight[n.Door]))
+	}
+	for _, g := range d.Guards() {
+		s.Guards = append(s.Guards, guardOf(g, counts))
+	}
+	return s
+}
+
+// heaviest is how many networks status names.
+const heaviest = 10
+
+func stamp(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.Round(0).UTC()
+	return &t
+}
+
+func doorOf(c config.Config, n tally.Counts, inFlight int) api.Door {
+	d := api.Door{
+		Name: n.Door, Guard: n.Guard, Routes: []string{}, Outcomes: map[string]uint64{}, Exempt: n.Exempt,
+		Refused: map[string]uint64{}, InFlight: inFlight,
+	}
+	if i := slices.IndexFunc(c.Doors, func(d config.Door) bool { return d.Name == n.Door }); i >= 0 {
+		d.Routes = c.Doors[i].Door.Routes
+	}
+	for o, m := range n.Outcomes {
+		d.Outcomes[doorward.Outcome(o).String()] = m
+	}
+	for _, r := range n.Rules {
+		d.Lockouts += r.Lockouts
+		for reason, m := range r.Refused {
+			if reason > 0 {
+				d.Refused[doorward.Reason(reason).String()] += m
+			}
+		}
+	}
+	return d
+}
+
+func guardOf(g admin.Guard, counts tally.Snapshot) api.Guard {
+	a := api.Guard{Name: g.Name, Doors: g.Doors, Rules: []api.Rule{}}
+	for _, r := range g.Rules() {
+		rule := api.Rule{Name: r.Name, Per: r.Charges(), Action: admin.ActionOf(r), Policy: admin.PolicyOf(r), Capacity: capacity(r)}
+		for _, n := range counts.Doors {
+			i := slices.IndexFunc(n.Rules, func(o tally.Rule) bool { return o.Name == r.Name })
+			if n.Guard == g.Name && i >= 0 {
+				rule.Refused += n.Rules[i].Total()
+				rule.Lockouts += n.Rules[i].Lockouts
+			}
+		}
+		if s, err := g.Stats(r.Name); err == nil { // else a store has them
+			rule.Tracked, rule.Pending, rule.Reclaimed, rule.PoolFull = s.Tracked, s.Pending, s.Reclaimed, s.PoolFull
+			rule.OverflowCharged, rule.OverflowRefused = s.OverflowCharged, s.OverflowRefused
+		}
+		a.Rules = append(a.Rules, rule)
+	}
+	return a
+}
+
+// capacity is how many keys a complete rule tells apart, of both families together.
+func capacity(r guard.Rule) int {
+	n, families := 0, 1
+	if r.Per == guard.Network && r.V4 >= 0 && r.V6 >= 0 {
+		families = 2
+	}
+	switch {
+	case r.Lockout != nil:
+		n = r.Lockout.Capacity
+	case r.Throttle != nil:
+		return r.Throttle.Sources // of both
+	default:
+		n = r.Window.Capacity
+	}
+	return n * families
+}
+
+// Networks are those that are listed for a time.
+func (d controller) Networks(now time.Time) []api.Network {
+	d.mu.Lock()
+	l, _ := d.listed.At(now)
+	d.mu.Unlock()
+	all := []api.Network{}
+	for _, n := range l.All() {
+		all = append(all, listedAs(n))
+	}
+	return all
+}
+
+func listedAs(n networks.Network) api.Network {
+	return api.Network{
+		ID: n.ID(), Network: n.Prefix.String(), Action: n.Action(), Guard: n.Guard, Until: n.Until.Round(0).UTC(),
+		By: api.By{Actor: n.Actor, Reason: n.Reason},
+	}
+}
+
+// List exempts or blocks a network for a time.
+func (d controller) List(in api.List, now time.Time) (api.Network, error) {
+	length := time.Duration(in.For * float64(time.Second))
+	n := networks.Network{
+		Prefix: netip.MustParsePrefix(in.Network), Block: in.Action == "block", Guard: in.Guard,
+		Until: now.Add(length), For: length, Actor: in.Actor, Reason: in.Reason,
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !n.Block {
+		if p, whose := d.blocks(n); p.IsValid() {
+			return api.Network{}, admin.Errorf(http.StatusConflict, "%v of guard %s is blocked, and that counts more than being exempt", p, whose)
+		}
+	}
+	old := d.listed
+	next, err := old.With(n)
+	if err != nil {
+		return api.Network{}, admin.Errorf(http.StatusConflict, "%s", strings.TrimPrefix(err.Error(), "networks: "))
+	}
+	if err := d.relist(next); err != nil {
+		return api.Network{}, admin.Errorf(http.StatusUnprocessableEntity, "%s", strings.TrimPrefix(err.Error(), "guard: "))
+	}
+	d.Record(d.whose(n, trace.Record{Time: now, Event: trace.Listed, Until: n.Until, Actor: n.Actor, Why: n.Reason}))
+	return listedAs(n), nil
+}
+
+// blocks returns a blocked network that n is in or has in it, and whose it is.
+func (d *daemon) blocks(n networks.Network) (netip.Prefix, string) {
+	for _, door := range d.config.Doors {
+		name := door.GuardName()
+		if n.Guard != "" && n.Guard != name {
+			continue
+		}
+		_, blocked := d.listed.Of(name)
+		for _, p := range slices.Concat(door.Guard.Blocked, blocked) {
+			same := slices.ContainsFunc(d.listed.All(), func(o networks.Network) bool {
+				return o.Block && o.Prefix == p && o.Prefix == n.Prefix && o.Guard == n.Guard
+			})
+			if p.Overlaps(n.Prefix) && !same { // that one is taken off by this
+				return p, name
+			}
+		}
+	}
+	return netip.Prefix{}, ""
+}
+
+// whose fills in what a record says of a listed network.
+func (d *daemon) whose(n networks.Network, r trace.Record) trace.Record {
+	r.Network, r.Action = n.Prefix, n.Action()
+	if i := slices.IndexFunc(d.config.Doors, func(o config.Door) bool { return o.GuardName() == n.Guard }); i >= 0 && d.config.Doors[i].Realm != "" {
+		r.Realm = n.Guard
+	} else {
+		r.Door = n.Guard
+	}
+	return r
+}
+
+// Unlist ends that before its time.
+func (d controller) Unlist(id string, by api.By, now time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next, n, ok := d.listed.Without(id)
+	if !ok {
+		return admin.Errorf(http.StatusNotFound, "no such network is listed: it may have ended")
+	}
+	if err := d.relist(next); err != nil {
+		return err
+	}
+	d.Record(d.whose(n, trace.Record{Time: now, Event: trace.Unlisted, Actor: by.Actor, Why: by.Reason}))
+	return nil
+}
+
+// relist makes next the networks that hold for a time, with d.mu held. An error changes
+// nothing.
+func (d *daemon) relist(next networks.List) error {
+	old := d.listed
+	d.listed = next
+	pc, guards, err := d.reassemble(d.config)
+	if err == nil {
+		err = d.proxy.Reload(pc)
+	}
+	if err != nil {
+		d.listed = old
+		return err
+	}
+	d.guards = guards
+	d.keepListed()
+	select {
+	case d.relisted <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// withListed is the configuration of a guard with the networks that are listed for a time.
+func (d *daemon) withListed(name string, c guard.Config) guard.Config {
+	exempt, blocked := d.listed.Of(name)
+	c.Exempt = slices.Concat(c.Exempt, exempt)
+	c.Blocked = slices.Concat(c.Blocked, blocked)
+	return c
+}
+
+// beside of the state file the networks are kept.
+const besideNetworks = "networks"
+
+// keepListed writes the networks, if anything outlasts the process.
+func (d *daemon) keepListed() {
+	if d.state == nil {
+		return
+	}
+	b, err := d.listed.MarshalBinary()
+	if err == nil {
+		err = d.state.SaveBeside(besideNetworks, b)
+	}
+	if err != nil {
+		d.log.Error("networks for a time not written: a restart would forget what changed", "error", err)
+	}
+}
+
+// loadListed takes the networks that an earlier process left.
+func (d *daemon) loadListed(now time.Time) error {
+	b, err := d.state.LoadBeside(besideNetworks)
+	if b == nil || err != nil {
+		return err
+	}
+	if d.listed, err = networks.Parse(b, now); err != nil {
+		return err
+	}
+	if n := len(d.listed.All()); n > 0 {
+		d.log.Info("networks for a time loaded", "networks", n)
+	}
+	return nil
+}
+
+// expire ends what is over, and returns how long until the next is.
+func (d *daemon) expire(now time.Time) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next, ended := d.listed.At(now)
+	if len(ended) > 0 {
+		if err := d.relist(next); err != nil {
+			d.log.Error("networks whose time is over stay: the next change takes them off", "error", err)
+			return time.Minute
+		}
+		for _, n := range ended {
+			controller{d}.Record(d.whose(n, trace.Record{Time: now, Event: trace.Unlisted, Actor: "doorward", Why: "its time is over"}))
+		}
+	}
+	if len(next.All()) == 0 {
+		return networks.Longest
+	}
+	return next.All()[0].Until.Sub(now)
+}
+
+// expireUntil ends networks when their time is over, until done is closed.
+func (d *daemon) expireUntil(done <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-d.relisted:
+		case <-done:
+			return
+		}
+		timer.Reset(d.expire(time.Now()))
+	}
+}
+
+// Reload reads the configuration again.
+func (d controller) Reload(by api.By) error {
+	if d.again == nil {
+		return admin.Errorf(http.StatusConflict, "this runs on flags: there is no file to read again")
+	}
+	err := d.reload(by)
+	var list config.Errors
+	var keys needRestart
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &keys):
+		e := admin.Errorf(http.StatusConflict, "not reloaded: %v", keys)
+		for _, key := range keys {
+			e.Errors = append(e.Errors, key+" needs a restart")
+		}
+		return e
+	}
+	e := admin.Errorf(http.StatusUnprocessableEntity, "not reloaded: the old configuration stays")
+	if errors.As(err, &list) {
+		for _, one := range list {
+			e.Errors = append(e.Errors, one.Error())
+		}
+	} else {
+		e.Errors = []string{err.Error()}
+	}
+	return e
+}
+
+// openAdmin opens where the admin API is, nothing if there is no such place.
+func openAdmin(ctx context.Context, c *config.Admin, log *slog.Logger) (ports []admin.Port, err error) {
+	if c == nil {
+		return nil, nil
+	}
+	if c.Default {
+		return openDefault(c, log), nil
+	}
+	defer func() {
+		if err != nil {
+			for _, p := range ports {
+				p.Close()
+			}
+		}
+	}()
+	var store *certs.Store
+	if c.TLS != nil {
+		if store, err = certs.Load(c.TLS); err != nil {
+			return nil, err
+		}
+		go store.Watch(ctx.Done(), certsEvery, func(c certs.Change) { tellChange(log, c) })
+	}
+	for _, l := range c.Listen {
+		var p admin.Port
+		if l.Network == "unix" {
+			p.Listener, err = listen.Unix(l.Address, l.Mode)
+		} else {
+			p.Listener, err = net.Listen(l.Network, l.Address)
+		}
+		if err != nil {
+			return ports, fmt.Errorf("admin: %w", err)
+		}
+		if l.Network != "unix" && store != nil {
+			p.Certificate, p.ClientCAs = store.Get, c.ClientCAs
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
+}
+
+// openDefault opens the first socket that it can. It is nobody's wish, so that it cannot
+// is no reason not to serve.
+func openDefault(c *config.Admin, log *slog.Logger) []admin.Port {
+	const how = "set admin.listen, or " + config.AdminEnv
+	var errs []error
+	for _, l := range c.Listen {
+		// 0755 as systemd's RuntimeDirectory: the socket has the mode that matters.
+		if err := os.Mkdir(filepath.Dir(l.Address), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			errs = append(errs, err)
+			continue
+		}
+		ln, err := listen.Unix(l.Address, l.Mode)
+		if err == nil {
+			return []admin.Port{{Listener: ln}}
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			log.Warn("no admin API: another process has its socket, "+how, "socket", l.Address)
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	log.Info("no admin API: no place for its socket, "+how, "error", errors.Join(errs...))
+	return nil
+}
+
+// adminAddresses lists where the admin API is.
+func adminAddresses(ports []admin.Port) string {
+	var all []string
+	for _, p := range ports {
+		a := p.Addr().String()
+		if p.Addr().Network() == "unix" {
+			a = "unix:" + a
+		}
+		all = append(all, a)
+	}
+	return strings.Join(all, ",")
+}
+
+// serveAdmin serves the admin API until stop is called.
+func (d *daemon) serveAdmin(ports []admin.Port, metrics http.Handler) (stop func(), err error) {
+	if len(ports) == 0 {
+		return func() {}, nil
+	}
+	if d.admin, err = admin.New(controller{d}, accessOf(d.config.Admin), metrics, d.log); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := d.admin.Serve(ctx, ports...); err != nil {
+			d.log.Error("admin API ended", "error", err)
+		}
+	}()
+	d.log.Info("admin API", "listen", adminAddresses(ports))
+	return func() { cancel(); <-ended }, nil
+}
+
+func accessOf(c *config.Admin) admin.Access {
+	if c == nil {
+		return admin.Access{}
+	}
+	return admin.Access{Tokens: c.Tokens, Hosts: c.Hosts}
+}
