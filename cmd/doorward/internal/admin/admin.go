@@ -136,7 +136,16 @@ func New(d Daemon, access Access, metrics http.Handler, log *slog.Logger) (*Serv
 }
 
 // networkPath stands for the paths of all networks.
-const networkPath = api.NetworksPath + "/"
+const networkPath = api.NetworksPath + "/{id}"
+
+// networkID is what of a path names a network, "" if nothing does.
+func networkID(path string) string {
+	id, found := strings.CutPrefix(path, api.NetworksPath+"/")
+	if !found || strings.Contains(id, "/") {
+		return ""
+	}
+	return id
+}
 
 func openAPI(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/yaml")
@@ -170,7 +179,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	path := r.URL.Path
-	if strings.HasPrefix(path, networkPath) && path != networkPath {
+	if networkID(path) != "" {
 		path = networkPath
 	}
 	methods, known := s.paths[path]

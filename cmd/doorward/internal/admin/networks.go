@@ -2,7 +2,6 @@ package admin
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/api"
@@ -46,9 +45,5 @@ func (s *Server) unlist(r *http.Request) (any, error) {
 	if err := checkBy(by); err != nil {
 		return nil, err
 	}
-	id := strings.TrimPrefix(r.URL.Path, networkPath)
-	if strings.Contains(id, "/") {
-		return nil, Errorf(http.StatusNotFound, "there is no %s", cut(r.URL.Path))
-	}
-	return nil, s.daemon.Unlist(id, by, time.Now())
+	return nil, s.daemon.Unlist(networkID(r.URL.Path), by, time.Now())
 }
