@@ -509,13 +509,15 @@ func (d controller) Reload(by api.By) error {
 	return e
 }
 
-// openAdmin opens where the admin API is, nothing if there is no such place.
-func openAdmin(ctx context.Context, c *config.Admin, log *slog.Logger) (ports []admin.Port, err error) {
+// openAdmin opens where the admin API is, nothing if there is no such place. Tell says what
+// came of it.
+func openAdmin(ctx context.Context, c *config.Admin, log *slog.Logger) (ports []admin.Port, tell func(), err error) {
 	if c == nil {
-		return nil, nil
+		return nil, func() {}, nil
 	}
 	if c.Default {
-		return openDefault(c, log), nil
+		ports, tell = openDefault(c, log)
+		return ports, tell, nil
 	}
 	defer func() {
 		if err != nil {
@@ -527,7 +529,7 @@ func openAdmin(ctx context.Context, c *config.Admin, log *slog.Logger) (ports []
 	var store *certs.Store
 	if c.TLS != nil {
 		if store, err = certs.Load(c.TLS); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		go store.Watch(ctx.Done(), certsEvery, func(c certs.Change) { tellChange(log, c) })
 	}
@@ -539,19 +541,19 @@ func openAdmin(ctx context.Context, c *config.Admin, log *slog.Logger) (ports []
 			p.Listener, err = net.Listen(l.Network, l.Address)
 		}
 		if err != nil {
-			return ports, fmt.Errorf("admin: %w", err)
+			return ports, nil, fmt.Errorf("admin: %w", err)
 		}
 		if l.Network != "unix" && store != nil {
 			p.Certificate, p.ClientCAs = store.Get, c.ClientCAs
 		}
 		ports = append(ports, p)
 	}
-	return ports, nil
+	return ports, func() { log.Info("admin API", "listen", adminAddresses(ports)) }, nil
 }
 
 // openDefault opens the first socket that it can. It is nobody's wish, so that it cannot
 // is no reason not to serve.
-func openDefault(c *config.Admin, log *slog.Logger) []admin.Port {
+func openDefault(c *config.Admin, log *slog.Logger) (ports []admin.Port, tell func()) {
 	const how = "set admin.listen, or " + config.AdminEnv
 	var errs []error
 	for _, l := range c.Listen {
@@ -562,16 +564,15 @@ func openDefault(c *config.Admin, log *slog.Logger) []admin.Port {
 		}
 		ln, err := listen.Unix(l.Address, l.Mode)
 		if err == nil {
-			return []admin.Port{{Listener: ln}}
+			ports = []admin.Port{{Listener: ln}}
+			return ports, func() { log.Info("admin API", "listen", adminAddresses(ports)) }
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
-			log.Warn("no admin API: another process has its socket, "+how, "socket", l.Address)
-			return nil
+			return nil, func() { log.Warn("no admin API: another process has its socket, "+how, "socket", l.Address) }
 		}
 		errs = append(errs, err)
 	}
-	log.Info("no admin API: no place for its socket, "+how, "error", errors.Join(errs...))
-	return nil
+	return nil, func() { log.Info("no admin API: no place for its socket, "+how, "error", errors.Join(errs...)) }
 }
 
 // adminAddresses lists where the admin API is.
@@ -603,7 +604,6 @@ func (d *daemon) serveAdmin(ports []admin.Port, metrics http.Handler) (stop func
 			d.log.Error("admin API ended", "error", err)
 		}
 	}()
-	d.log.Info("admin API", "listen", adminAddresses(ports))
 	return func() { cancel(); <-ended }, nil
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(config.AdminEnv) == "" {
+	if _, said := os.LookupEnv(config.AdminEnv); !said {
 		os.Setenv(config.AdminEnv, "off") // daemons of several tests run at a time
 	}
 	testscript.Main(m, map[string]func(){"doorward": main, "hold": hold})

@@ -191,7 +191,7 @@ func (d *daemon) serve(ctx context.Context, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	adminPorts, err := openAdmin(ctx, c.Admin, d.log)
+	adminPorts, tellAdmin, err := openAdmin(ctx, c.Admin, d.log)
 	if err != nil {
 		for _, port := range ports {
 			port.Close()
@@ -204,6 +204,7 @@ func (d *daemon) serve(ctx context.Context, stderr io.Writer) (err error) {
 	doors, rules := count(c)
 	d.log.Info("serving", "listen", addresses(ports), "upstream", upstreamNames(c.Upstreams), "doors", doors, "rules", rules)
 	d.tellDoors()
+	tellAdmin()
 	d.diagnose()
 	stopAdmin, err := d.serveAdmin(adminPorts, http.NotFoundHandler())
 	if err != nil {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if os.Getenv(config.AdminEnv) == "" {
+	if _, said := os.LookupEnv(config.AdminEnv); !said {
 		os.Setenv(config.AdminEnv, "off") // daemons of several tests run at a time
 	}
 	dir, err := os.MkdirTemp("", "doorward-e2e-")

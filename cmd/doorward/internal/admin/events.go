@@ -55,6 +55,20 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	out.send() // the header
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	defer func() { // nothing is lost that happened before the daemon stopped
+		for more := out.err == nil; more; {
+			select {
+			case e := <-stream.Queue():
+				out.add(stream.Say(e))
+			default:
+				more = false
+			}
+		}
+		for _, rest := range stream.Rest(time.Now()) {
+			out.add(rest)
+		}
+		out.send()
+	}()
 	for out.err == nil {
 		select {
 		case <-r.Context().Done():
@@ -104,7 +118,7 @@ func (o *sender) add(r trace.Record) { o.buf = r.AppendLine(o.buf) }
 
 func (o *sender) send() {
 	_ = o.control.SetWriteDeadline(time.Now().Add(sendTime))
-	if len(o.buf) > 0 {
+	if len(o.buf) > 0 && o.err == nil {
 		_, o.err = o.w.Write(o.buf)
 	}
 	if o.err == nil {
