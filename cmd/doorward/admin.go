@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,7 +21,6 @@ import (
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/cmd/doorward/internal/admin"
 	"github.com/doorward/doorward/cmd/doorward/internal/api"
-	"github.com/doorward/doorward/cmd/doorward/internal/audit"
 	"github.com/doorward/doorward/cmd/doorward/internal/certs"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/heavy"
@@ -544,7 +544,13 @@ func openAdmin(ctx context.Context, c *config.Admin, log *slog.Logger) (ports []
 			return ports, nil, fmt.Errorf("admin: %w", err)
 		}
 		if l.Network != "unix" && store != nil {
-			p.Certificate, p.ClientCAs = store.Get, c.ClientCAs
+			p.Certificate = store.Get
+			if len(c.ClientCAs) > 0 {
+				p.ClientCAs = x509.NewCertPool()
+			}
+			for _, ca := range c.ClientCAs {
+				p.ClientCAs.AddCert(ca)
+			}
 		}
 		ports = append(ports, p)
 	}

@@ -30,7 +30,7 @@ type Admin struct {
 	// TLS is what TCP listeners show, nil for plain HTTP.
 	TLS []certs.Files
 	// ClientCAs sign certificates of clients that may do everything, nil if none do.
-	ClientCAs *x509.CertPool
+	ClientCAs []*x509.Certificate
 	// Hosts are names that browsers may call a TCP listener by, beside its address.
 	Hosts []string
 }
@@ -147,7 +147,7 @@ func (s *source) admin(f *adminFile) *Admin {
 
 // adminSpot is where a listener stands in the file.
 func (s *source) adminSpot(i int) string {
-	for _, at := range []string{index("admin.listen", i), index("admin", i), "admin.listen"} {
+	for _, at := range []string{index("admin.listen", i), "admin.listen"} {
 		if s.has(at) {
 			return at
 		}
@@ -280,7 +280,7 @@ func readRegular(name string, most int64) (string, error) {
 	return string(text), nil
 }
 
-func (s *source) clientCAs(path, name string) *x509.CertPool {
+func (s *source) clientCAs(path, name string) (all []*x509.Certificate) {
 	if name == "" || s.failed[path] {
 		return nil
 	}
@@ -289,24 +289,18 @@ func (s *source) clientCAs(path, name string) *x509.CertPool {
 		s.fail(path, "%v, got %s", err, clip(name))
 		return nil
 	}
-	pool, n := x509.NewCertPool(), 0
-	for rest := []byte(text); ; n++ {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if block.Type != "CERTIFICATE" || err != nil || !cert.IsCA {
 			s.fail(path, "must hold certificates of authorities and nothing else, got %s", clip(name))
 			return nil
 		}
-		pool.AddCert(cert)
+		all = append(all, cert)
 	}
-	if n == 0 {
+	if len(all) == 0 {
 		s.fail(path, "must hold certificates in PEM, got %s", clip(name))
-		return nil
 	}
-	return pool
+	return all
 }
 
 // adminByDefault returns where the admin API is if the file does not say.
@@ -327,7 +321,7 @@ func (s *source) adminByDefault() *Admin {
 			continue
 		}
 		if !a.Default {
-			s.flags["admin"] = AdminEnv + "=" + clip(p)
+			s.given["admin"], s.flags["admin"] = true, AdminEnv+"="+clip(p)
 			s.fail("admin", "must be off, unix:/PATH or a URL such as http://127.0.0.1:9180; for all else the file has admin")
 		}
 	}

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
 	"net/netip"
 	"net/url"
@@ -114,6 +117,11 @@ devices:
   ttl: 30d
 state: {file: testdata/doorward.state, key_file: testdata/new.key, every: 5s}
 audit: {file: testdata/audit.log, mode: "0640", key_file: testdata/old.key, attempts: true, redact: {ipv4: 24, ipv6: 48}, request: false, burst: 50, per_second: 5, max_size: 1MiB, keep: 2}
+admin:
+  listen: [unix:run/admin.sock, "[::1]:9180", "127.0.0.1:9181"]
+  token_files: [testdata/tokens]
+  tls: {cert_file: testdata/first.pem, key_file: testdata/first.key, client_ca_file: testdata/second.pem}
+  hosts: [Admin.example.com]
 log: {format: json, level: debug}
 timeouts: {read_header: 1s, body: 2s, upstream_response: 39s, write: 6s, idle: 3s, shutdown: 4s}
 limits: {header_bytes: 16KiB, body_bytes: 1000, connections: 5000, connections_per_network: 50, in_flight: 200}
@@ -131,6 +139,20 @@ func descending(first byte, n int) (b []byte) {
 		b = append(b, first-byte(i))
 	}
 	return b
+}
+
+func certificate(t *testing.T, file string) *x509.Certificate {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func TestFull(t *testing.T) {
@@ -207,6 +229,15 @@ func TestFull(t *testing.T) {
 		State:   &State{File: "testdata/doorward.state", Key: Keys{ascending(0, 32)}, Every: 5 * time.Second},
 		Audit: &Audit{File: "testdata/audit.log", Mode: 0o640, Key: Keys{descending(255, 40)}, Attempts: true, V4: 24, V6: 48,
 			Burst: 50, PerSecond: 5, MaxSize: 1 << 20, Keep: 2},
+		Admin: &Admin{
+			Listen: []Listener{
+				{Network: "unix", Address: "run/admin.sock", Mode: 0o600}, {Network: "tcp", Address: "[::1]:9180"}, {Network: "tcp", Address: "127.0.0.1:9181"},
+			},
+			Tokens:    Tokens{sha256.Sum256([]byte("0123456789abcdef0123456789abcdef")), sha256.Sum256([]byte("fedcba9876543210fedcba9876543210"))},
+			TLS:       []certs.Files{first},
+			ClientCAs: []*x509.Certificate{certificate(t, second.Cert)},
+			Hosts:     []string{"admin.example.com"},
+		},
 		Log:      Log{JSON: true, Level: slog.LevelDebug},
 		Timeouts: Timeouts{ReadHeader: time.Second, Body: 2 * time.Second, Response: 39 * time.Second, Write: 6 * time.Second, Idle: 3 * time.Second, Shutdown: 4 * time.Second},
 		Limits:   Limits{HeaderBytes: 16 << 10, BodyBytes: 1000, Connections: 5000, PerNetwork: 50, InFlight: 200},
@@ -217,6 +248,8 @@ func TestFull(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
+	t.Setenv(AdminEnv, "")
+	t.Setenv("XDG_RUNTIME_DIR", "")
 	policy := func(free int, window, first, most time.Duration, decay bool) *lockout.Policy {
 		return &lockout.Policy{FreeFailures: free, Window: window, FirstLockout: first, MaxLockout: most, Decay: decay}
 	}
@@ -240,6 +273,7 @@ func TestDefaults(t *testing.T) {
 			Outcome: outcome.Rules{Succeeded: outcome.Conditions{Status: one(302)}},
 			MaxBody: 64 << 10, MaxInFlight: 1000,
 		}},
+		Admin:    &Admin{Default: true, Listen: []Listener{{Network: "unix", Address: "/run/doorward/admin.sock", Mode: 0o600}}},
 		Timeouts: Timeouts{ReadHeader: 10 * time.Second, Body: 10 * time.Second, Response: 50 * time.Second, Write: 30 * time.Second, Idle: m, Shutdown: 30 * time.Second},
 		Limits:   Limits{HeaderBytes: 32 << 10, BodyBytes: 64 << 10, Connections: 10_000, PerNetwork: 256, InFlight: 1_000},
 	}

@@ -20,7 +20,7 @@ func TestDocumentHasEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := strings.NewReplacer("\n#devices:", "\ndevices:", "\n#state:", "\nstate:", "\n#audit:", "\naudit:", "\n#  ", "\n  ").Replace(string(text))
+	whole := strings.NewReplacer("\n#devices:", "\ndevices:", "\n#state:", "\nstate:", "\n#audit:", "\naudit:", "\n#admin:", "\nadmin:", "\n#  ", "\n  ").Replace(string(text))
 	for _, key := range missing(t, whole) {
 		t.Errorf("docs/doorward.yaml does not have %s", key)
 	}
