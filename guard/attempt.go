@@ -210,7 +210,7 @@ func (g *Guard) takeBack(ctx context.Context, charges []Charge) error {
 
 // settledByList answers for blocked and exempt networks.
 func (g *Guard) settledByList(p *Permit) bool {
-	if len(g.config.Blocked)+len(g.config.Exempt) == 0 {
+	if len(g.blocked)+len(g.exempt) == 0 {
 		return false
 	}
 	sent := p.request.Addr.Unmap().WithZone("")
@@ -218,23 +218,14 @@ func (g *Guard) settledByList(p *Permit) bool {
 	if k := doorward.KeyFromAddr(addr); k.Prefix().Addr().Is4() && !addr.Is4() {
 		addr = k.Prefix().Addr() // embedded by NAT64
 	}
-	if within(g.config.Blocked, addr) || within(g.config.Blocked, sent) {
+	if g.blocked.has(addr) || sent != addr && g.blocked.has(sent) {
 		p.Verdict = Verdict{Decision: doorward.Decision{Reason: doorward.Blocked}}
 		return true
 	}
 	found := p.request.How == clientip.Peer || p.request.How == clientip.Header
-	if found && within(g.config.Exempt, addr) {
+	if found && g.exempt.has(addr) {
 		p.Verdict = Verdict{Decision: doorward.Decision{Allowed: true}, Exempt: true}
 		return true
-	}
-	return false
-}
-
-func within(prefixes []netip.Prefix, addr netip.Addr) bool {
-	for _, p := range prefixes {
-		if p.Contains(addr) {
-			return true
-		}
 	}
 	return false
 }

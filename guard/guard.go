@@ -32,8 +32,10 @@ import (
 
 // A Guard decides the attempts at one door. It is safe for concurrent use.
 type Guard struct {
-	config Config
-	rules  []rule // in the order they are charged
+	config  Config
+	rules   []rule // in the order they are charged
+	exempt  networkList
+	blocked networkList
 }
 
 // A rule is a Rule with its limiters.
@@ -125,7 +127,7 @@ func arrange(c Config, old *Guard) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{config: c}
+	g := &Guard{config: c, exempt: newNetworkList(c.Exempt), blocked: newNetworkList(c.Blocked)}
 	for i, r := range c.Rules {
 		g.rules = append(g.rules, rule{Rule: r, index: i})
 	}
