@@ -55,15 +55,18 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	out.send() // the header
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	defer func() { // nothing is lost that happened before the daemon stopped
-		for more := out.err == nil; more; {
+	queued := func() { // adds what there is
+		for len(out.buf) < maxBatch {
 			select {
 			case e := <-stream.Queue():
 				out.add(stream.Say(e))
 			default:
-				more = false
+				return
 			}
 		}
+	}
+	defer func() { // nothing is lost that happened before the daemon stopped
+		queued()
 		for _, rest := range stream.Rest(time.Now()) {
 			out.add(rest)
 		}
@@ -84,14 +87,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 			out.send()
 		case e := <-stream.Queue():
 			out.add(stream.Say(e))
-			for more := true; more && len(out.buf) < maxBatch; {
-				select {
-				case e := <-stream.Queue():
-					out.add(stream.Say(e))
-				default:
-					more = false
-				}
-			}
+			queued()
 			out.send()
 			select {
 			case <-r.Context().Done():

@@ -135,6 +135,26 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// Who comes first takes the last room, and the other is counted.
+func TestLastRoom(t *testing.T) {
+	var h Hub
+	s, err := h.Watch(Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := event(trace.Refused, "login", "", "")
+	e.Record = func() trace.Record {
+		for len(s.queue) < cap(s.queue) {
+			s.queue <- trace.Record{}
+		}
+		return trace.Record{}
+	}
+	h.Tell(e)
+	if rest := s.Rest(time.Unix(1, 0)); len(rest) != 1 || rest[0].Dropped != 1 {
+		t.Errorf("%+v", rest)
+	}
+}
+
 // A stream that nobody reads costs no allocation and no record.
 func TestFull(t *testing.T) {
 	var h Hub

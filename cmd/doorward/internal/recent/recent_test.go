@@ -72,6 +72,22 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// Who shares a place with others is not told of them.
+func TestOthers(t *testing.T) {
+	v := New()
+	addr := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{203, 0, byte(n >> 8), byte(n)}) }
+	for n := range 3 * Places {
+		v.Add(event(1, addr(n), doorward.KeyFromName(addr(n).String())))
+	}
+	for n := range 3 * Places {
+		for _, e := range append(v.Of(doorward.KeyFromAddr(addr(n)), nobody), v.Of(nobody, doorward.KeyFromName(addr(n).String()))...) {
+			if e.Addr != addr(n) {
+				t.Fatalf("asked for %v, told of %v", addr(n), e.Addr)
+			}
+		}
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	v, e := New(), event(1, a, alice)
 	if n := testing.AllocsPerRun(1000, func() { v.Add(e) }); n != 0 {
