@@ -7,6 +7,7 @@ import (
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/explain"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 )
 
 func newCheck() *cobra.Command {
@@ -35,17 +36,10 @@ probably not meant is a warning, and the exit code is 0: doorward explain says m
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", args[0], w)
 			}
 			n, rules := count(c)
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s, %s\n", args[0], plural(n, "door"), plural(rules, "rule"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok: %s, %s\n", args[0], plain.Plural(n, "door"), plain.Plural(rules, "rule"))
 			return nil
 		}),
 	}
 }
 
 func count(c config.Config) (doors, rules int) { return len(c.Doors), c.Rules() }
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

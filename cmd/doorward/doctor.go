@@ -11,6 +11,7 @@ import (
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/doctor"
 	"github.com/doorward/doorward/cmd/doorward/internal/listen"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 	"github.com/doorward/doorward/cmd/doorward/internal/upstream"
 )
 
@@ -53,7 +54,7 @@ func newDoctor() *cobra.Command {
 			}
 		}
 		if len(found) > 0 {
-			return fmt.Errorf("%s found", plural(len(found), "problem"))
+			return fmt.Errorf("%s found", plain.Plural(len(found), "problem"))
 		}
 		if !asJSON {
 			fmt.Fprintf(out, "%s: nothing found\n", args[0])

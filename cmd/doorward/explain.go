@@ -14,6 +14,7 @@ import (
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/explain"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
 	"github.com/doorward/doorward/guard"
 )
@@ -113,7 +114,7 @@ func (fl explainFlags) options(cmd *cobra.Command) (explain.Options, error) {
 	}
 	set := cmd.Flags().Changed
 	o := explain.Options{Networks: fl.networks, Compare: fl.compare, Chances: set("digits") || set("bits") || set("live")}
-	o.Secret = explain.Secret{Name: plural(fl.digits, "decimal digit"), Of: math.Pow10(fl.digits), Live: fl.live}
+	o.Secret = explain.Secret{Name: plain.Plural(fl.digits, "decimal digit"), Of: math.Pow10(fl.digits), Live: fl.live}
 	if set("bits") {
 		o.Secret.Name, o.Secret.Of = strconv.FormatFloat(fl.bits, 'g', -1, 64)+" bits", math.Exp2(fl.bits)
 	}

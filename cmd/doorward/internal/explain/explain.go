@@ -11,6 +11,7 @@ import (
 
 	"github.com/doorward/doorward/budget"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 	"github.com/doorward/doorward/guard"
 )
 
@@ -166,7 +167,7 @@ func callers(o Options) []caller {
 		{"one IPv6 /64", budget.Subscriber},
 		{"one IPv6 /48", budget.Site},
 		{"one IPv6 /32", budget.Provider},
-		{count(int64(o.Networks)) + " IPv4 addresses", budget.Botnet(o.Networks)},
+		{plain.Count(int64(o.Networks)) + " IPv4 addresses", budget.Botnet(o.Networks)},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/window"
@@ -106,30 +107,6 @@ func TestWords(t *testing.T) {
 			t.Errorf("%v seconds: %q, want %q", seconds, got, want)
 		}
 	}
-	for f, want := range map[float64]string{
-		0: "0", 0.033: "0.033", 1.0 / 30: "0.033", 1: "1", 4.44: "4.4", 10: "10", 99.96: "100", 100: "100", 5760: "5,760",
-		1234567.5: "1,234,568", 1e23: "1e+23",
-	} {
-		if got := figure(f); got != want {
-			t.Errorf("figure %v: %q, want %q", f, got, want)
-		}
-	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", math.MaxInt64: "9,223,372,036,854,775,807"} {
-		if got := count(n); got != want {
-			t.Errorf("count %d: %q, want %q", n, got, want)
-		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	var b strings.Builder
-	wrap(&b, "  head: ", strings.Repeat("word ", 30)+strings.Repeat("x", 120)+" end")
-	want := "  head: " + strings.TrimSpace(strings.Repeat("word ", 18)) + "\n" +
-		"        " + strings.TrimSpace(strings.Repeat("word ", 12)) + "\n" +
-		"        " + strings.Repeat("x", 120) + "\n        end\n"
-	if b.String() != want {
-		t.Errorf("got\n%swant\n%s", &b, want)
-	}
 }
 
 var usual = Options{Networks: 1000, Spans: []time.Duration{time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}, Secret: Secret{"6 decimal digits", 1e6, 1}}
@@ -155,7 +132,7 @@ func TestWidth(t *testing.T) {
 	for name, c := range guard.Presets() {
 		for line := range strings.Lines(text(t, Door{Name: name, Subjects: true, Guard: c}, o)) {
 			line = strings.TrimSuffix(line, "\n")
-			if utf8.RuneCountInString(line) > width || strings.HasSuffix(line, " ") {
+			if utf8.RuneCountInString(line) > plain.Width || strings.HasSuffix(line, " ") {
 				t.Errorf("%s: %q", name, line)
 			}
 		}

@@ -9,10 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 )
-
-// width is how long lines of words may be, of the terminals that are read most.
-const width = 100
 
 // WriteText writes the report for people.
 func (r Report) WriteText(w io.Writer) error {
@@ -41,11 +39,11 @@ var targets = map[string][3]string{
 func (d DoorReport) write(b *strings.Builder, s Secret) {
 	fmt.Fprintf(b, "%s\n%s\n", d.Name, strings.Repeat("=", utf8.RuneCountInString(d.Name)))
 	for _, door := range d.Doors {
-		wrap(b, "door   ", door)
+		plain.Wrap(b, "door   ", door)
 	}
-	wrap(b, "rules  ", strings.Join(d.Rules, ", "))
+	plain.Wrap(b, "rules  ", strings.Join(d.Rules, ", "))
 	if report := slices.DeleteFunc(slices.Clone(d.Rules), func(r string) bool { return slices.Contains(d.Refuse, r) }); len(report) > 0 {
-		wrap(b, "       ", "of which only report and never refuse: "+strings.Join(report, ", "))
+		plain.Wrap(b, "       ", "of which only report and never refuse: "+strings.Join(report, ", "))
 	}
 	d.writeShort(b)
 	less := false
@@ -59,7 +57,7 @@ func (d DoorReport) write(b *strings.Builder, s Secret) {
 			}
 			rows = append(rows, append(row, c.LongRun.show(), c.rules()))
 		}
-		writeTable(b, rows, 1)
+		plain.Table(b, rows, 1)
 	}
 	if less {
 		b.WriteString("  x-y: play reached x, and no rule admits more than y.\n")
@@ -74,15 +72,15 @@ func (d DoorReport) write(b *strings.Builder, s Secret) {
 	}
 	b.WriteString("\nWeak spots\n")
 	for _, w := range d.Warnings {
-		wrap(b, "  warning: ", strings.TrimPrefix(w, d.Name+": "))
+		plain.Wrap(b, "  warning: ", strings.TrimPrefix(w, d.Name+": "))
 	}
 	for _, w := range d.Weaknesses {
 		text := w.Text
 		if w.Rule != "" {
 			text = fmt.Sprintf("rule %q: %s", w.Rule, text)
 		}
-		wrap(b, "  warning: ", text)
-		wrap(b, "      fix: ", w.Fix)
+		plain.Wrap(b, "  warning: ", text)
+		plain.Wrap(b, "      fix: ", w.Fix)
 	}
 }
 
@@ -121,14 +119,14 @@ func (d DoorReport) writeHonest(b *strings.Builder) {
 	if len(d.FirstWaits) > 0 {
 		rows := [][]string{{"", "after", "for", "by rule"}}
 		for _, w := range d.FirstWaits {
-			after := count(w.After) + " wrong"
+			after := plain.Count(w.After) + " wrong"
 			if w.All {
-				after = count(w.After) + " of any kind"
+				after = plain.Count(w.After) + " of any kind"
 			}
 			rows = append(rows, []string{w.Who, after, config.ShowDuration(w.wait), w.Rule})
 		}
 		b.WriteString("\nHonest people wait for what they do themselves\n")
-		writeTable(b, rows, 1)
+		plain.Table(b, rows, 1)
 	}
 	if len(d.Closers) > 0 {
 		rows := [][]string{{"", "at once", "in 1d", "by rule"}}
@@ -136,7 +134,7 @@ func (d DoorReport) writeHonest(b *strings.Builder) {
 			rows = append(rows, []string{c.Shared, c.show(c.AtOnce), c.show(c.Day), c.Rule})
 		}
 		b.WriteString("\nHonest people wait for others, if as many of them use up what they share\n")
-		writeTable(b, rows, 1)
+		plain.Table(b, rows, 1)
 	}
 }
 
@@ -149,7 +147,7 @@ func (c Closers) show(n int64) string {
 	case 1:
 		return "1 " + singular[c.Caller]
 	}
-	return count(n) + " " + c.Caller
+	return plain.Count(n) + " " + c.Caller
 }
 
 // heads are the first columns of a table.
@@ -171,7 +169,7 @@ func (t TargetReport) writeChances(b *strings.Builder, s Secret) {
 		}
 		rows = append(rows, append(row, c.onePercent()))
 	}
-	writeTable(b, rows, 0)
+	plain.Table(b, rows, 0)
 }
 
 func (c CallerReport) onePercent() string {
@@ -207,9 +205,9 @@ func (m Most) show(less *bool) string {
 		return "no limit"
 	case m.Played != nil && *m.Played < *m.Attempts:
 		*less = true
-		return count(*m.Played) + "-" + count(*m.Attempts)
+		return plain.Count(*m.Played) + "-" + plain.Count(*m.Attempts)
 	}
-	return count(*m.Attempts)
+	return plain.Count(*m.Attempts)
 }
 
 func (m Most) chance() string {
@@ -223,12 +221,12 @@ func (l LongRun) show() string {
 	if l.PerDay == nil {
 		return "no limit"
 	}
-	return figure(*l.PerDay)
+	return plain.Figure(*l.PerDay)
 }
 
 func (s Secret) show() string {
 	if s.Live > 1 {
-		return fmt.Sprintf("%s, %s right at once", s.Name, count(int64(s.Live)))
+		return fmt.Sprintf("%s, %s right at once", s.Name, plain.Count(int64(s.Live)))
 	}
 	return s.Name
 }
@@ -246,75 +244,16 @@ func writeElsewhere(b *strings.Builder, all []Elsewhere, s Secret) {
 		}
 		rows = append(rows, append(row, e.Spans[last].chance(), e.Key))
 	}
-	writeTable(b, rows, 1)
+	plain.Table(b, rows, 1)
 	fmt.Fprintf(b, "  chance: to guess %s\n", s.show())
 	for _, e := range all {
 		fmt.Fprintf(b, "\n  %s\n", e.Name)
 		for _, text := range []string{e.Settings, e.Note, e.Source} {
 			if text != "" {
-				wrap(b, "    ", text)
+				plain.Wrap(b, "    ", text)
 			}
 		}
 	}
-}
-
-// wrap writes a text in lines, the first after head, the others below the text.
-func wrap(b *strings.Builder, head, text string) {
-	indent := strings.Repeat(" ", len(head))
-	line := head
-	for i, word := range strings.Fields(text) {
-		if i > 0 && utf8.RuneCountInString(line)+utf8.RuneCountInString(word) > width {
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-			line = indent
-		}
-		line += word + " "
-	}
-	b.WriteString(strings.TrimRight(line, " ") + "\n")
-}
-
-// writeTable aligns columns: the first and the last few, which are words, to the left,
-// the others to the right.
-func writeTable(b *strings.Builder, rows [][]string, words int) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		line := ""
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 || i >= len(row)-words {
-				line += "  " + cell + pad
-			} else {
-				line += "  " + pad + cell
-			}
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-}
-
-// count writes a number with commas.
-func count(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// figure writes a number with two digits or more.
-func figure(f float64) string {
-	switch {
-	case f >= 1e15:
-		return strconv.FormatFloat(f, 'g', 3, 64)
-	case f >= 100:
-		return count(int64(f + 0.5))
-	case f >= 1 || f == 0:
-		return trim(strconv.FormatFloat(f, 'f', 1, 64))
-	}
-	return strconv.FormatFloat(f, 'g', 2, 64)
 }
 
 func percent(p float64) string {
@@ -326,25 +265,17 @@ func percent(p float64) string {
 	case p < 1e-15:
 		return "< 1 in 10^15"
 	case p < 1e-12:
-		return "1 in " + figure(1e-12/p) + " trillion"
+		return "1 in " + plain.Figure(1e-12/p) + " trillion"
 	case p < 1e-9:
-		return "1 in " + figure(1e-9/p) + " billion"
+		return "1 in " + plain.Figure(1e-9/p) + " billion"
 	case p < 1e-6:
-		return "1 in " + figure(1e-6/p) + " million"
+		return "1 in " + plain.Figure(1e-6/p) + " million"
 	}
 	digits := 1
 	for q := 100 * p; q < 1; q *= 10 {
 		digits++
 	}
-	return trim(strconv.FormatFloat(100*p, 'f', digits, 64)) + " %"
-}
-
-// trim removes zeros that say nothing.
-func trim(s string) string {
-	if !strings.Contains(s, ".") {
-		return s
-	}
-	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	return plain.Trim(strconv.FormatFloat(100*p, 'f', digits, 64)) + " %"
 }
 
 // roughly writes a number of seconds as people say it.
@@ -354,13 +285,13 @@ func roughly(seconds float64) string {
 	case seconds < 1:
 		return "at once"
 	case seconds < 2*minute:
-		return figure(seconds) + " s"
+		return plain.Figure(seconds) + " s"
 	case seconds < 2*hour:
-		return figure(seconds/minute) + " min"
+		return plain.Figure(seconds/minute) + " min"
 	case seconds < 2*day:
-		return figure(seconds/hour) + " hours"
+		return plain.Figure(seconds/hour) + " hours"
 	case seconds < 2*year:
-		return figure(seconds/day) + " days"
+		return plain.Figure(seconds/day) + " days"
 	}
-	return figure(seconds/year) + " years"
+	return plain.Figure(seconds/year) + " years"
 }
