@@ -11,6 +11,7 @@ require (
 	github.com/spf13/pflag v1.0.9
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/mod v0.35.0
+	golang.org/x/term v0.43.0
 	golang.org/x/text v0.37.0
 )
 

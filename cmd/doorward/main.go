@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,13 +12,17 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/doorward/doorward/cmd/doorward/internal/client"
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 )
 
 // Exit codes.
 const (
 	exitFailed = 1 // the configuration is wrong, or something failed
 	exitUsage  = 2 // the command line makes no sense
+	exitNo     = 3 // the answer is no: would be refused, nothing to unlock
+	exitNobody = 4 // no daemon could be asked
 )
 
 const rootHelp = `Doorward stands in front of an application and limits attempts at its doors: login,
@@ -26,7 +31,14 @@ free one with a lockout that doubles with each further failure, and passes every
 other request on untouched.
 
 Exit codes: 0 all is well, 1 the configuration is wrong or something failed,
-2 the command line makes no sense.`
+2 the command line makes no sense, 3 the answer is no (why: an attempt would be
+refused; unlock: nothing was counted), 4 no daemon could be asked.`
+
+// Groups of commands.
+const (
+	setUp  = "setup"
+	onCall = "oncall"
+)
 
 func main() {
 	if err := newRoot().Execute(); err != nil {
@@ -43,9 +55,15 @@ func newRoot() *cobra.Command {
 		Version:           version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newDoctor(), newDemo(), newVersion())
+	root.AddGroup(&cobra.Group{ID: setUp, Title: "To guard an application:"}, &cobra.Group{ID: onCall, Title: "To ask a daemon that serves, and to change things there:"})
+	root.AddCommand(newServe(), newCheck(), newExplain(), newDoctor(), newDemo())
+	for _, c := range root.Commands() {
+		c.GroupID = setUp
+	}
+	root.AddCommand(newStatus(), newTop(), newLocked(), newWhy(), newUnlock(), newExempt(), newBlock(), newClear(), newEvents(), newReload())
+	root.AddCommand(newCompletion(), newMan(), newVersion())
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root
@@ -77,8 +95,22 @@ func (e usageError) Error() string { return e.msg }
 
 // report prints err and returns the exit code.
 func report(err error) int {
+	if no := (answer{}); errors.As(err, &no) {
+		return exitNo // it was printed
+	}
 	if f := (failure{}); errors.As(err, &f) {
 		msg := f.Error()
+		if gone := (client.Unreachable{}); errors.As(err, &gone) {
+			fmt.Fprintln(os.Stderr, "doorward: "+plain.Clean(msg))
+			return exitNobody
+		}
+		if p := (client.Problem{}); errors.As(err, &p) {
+			fmt.Fprintln(os.Stderr, "doorward: "+cleanLines(msg))
+			return exitFailed
+		}
+		if errors.Is(err, context.Canceled) {
+			msg = "interrupted"
+		}
 		if list := (config.Errors)(nil); !errors.As(err, &list) || list[0].Flag != "" {
 			msg = "doorward: " + msg
 		}
@@ -91,6 +123,15 @@ func report(err error) int {
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\nSee '%s --help'.\n", command, oneLine(err.Error()), command)
 	return exitUsage
+}
+
+// cleanLines is plain.Clean for a text of several lines.
+func cleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = plain.Clean(l)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // oneLine puts what cobra suggests for an unknown command on the line of the error.

@@ -39,6 +39,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command(args[1], args[2:]...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	if at := ts.Getenv("DOORWARD_ADMIN"); at != "" {
+		cmd.Env = append(cmd.Env, "DOORWARD_ADMIN="+at)
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	_ = cmd.Run()
