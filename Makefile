@@ -4,6 +4,7 @@
 # make attacks  what gets through, beside other limiters: docs/attacks.md
 # make speed    what serve costs beside a bare reverse proxy
 # make soak     300 rounds of the soak, and 1,000 times kill -9: some minutes
+# make man      manual pages, in man/
 # make tidy     go.mod and go.sum of all modules
 
 # Nested modules require the core by version and carry no replace. They are tidied
@@ -14,14 +15,14 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 1m
 
 # Programs that nobody here wrote and that the tests, and bench, talk to.
-DEBIAN = curl fail2ban ffuf haproxy hydra iproute2 libsqlite3-0 logrotate nginx-light nodejs openssl patator php-cli python3 wrk
+DEBIAN = curl fail2ban ffuf haproxy hydra iproute2 libsqlite3-0 logrotate mandoc nginx-light nodejs openssl patator php-cli prometheus python3 redis-server tmux wrk
 
-.PHONY: test tools lint race fuzz bench attacks speed soak tidy
+.PHONY: test tools lint race fuzz bench attacks speed soak man tidy
 
 test: tools lint race
 
 tools:
-	@set -e; missing=; for p in curl fail2ban-server ffuf haproxy hydra ip logrotate nginx node openssl patator php python3 wrk; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	@set -e; missing=; for p in curl fail2ban-server ffuf haproxy hydra ip logrotate mandoc nginx node openssl patator php promtool python3 redis-server tmux wrk; do PATH="$$PATH:/usr/sbin:/sbin" command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 		echo "installing$$missing"; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 		$$sudo apt-get update -qq; \
@@ -68,6 +69,9 @@ speed:
 soak:
 	DOORWARD_SOAK=300 go test -count=1 -timeout 30m -v -run '^TestSoak$$' ./cmd/doorward/internal/proxy
 	DOORWARD_KILLS=1000 go test -count=1 -timeout 30m -v -run '^TestKill$$' ./cmd/doorward
+
+man:
+	go run ./cmd/doorward man man
 
 tidy:
 	go mod tidy
