@@ -1,0 +1,295 @@
+// Package metrics shows what the process counts to Prometheus. It counts nothing itself:
+// each scrape reads what the guards, the proxy and the daemon have counted anyway, so a
+// decision costs the same whether anybody scrapes or not, and nothing is kept twice.
+//
+// It promises that callers control no label: doors, guards, rules and copies of the
+// application come from the configuration, all other values from lists in the code, and
+// each series is there from the first scrape on, at 0. So a flood makes none.
+//
+// It gives up on exact figures for one moment: those of one scrape are read one after
+// another while requests are served. How many keys are live and locked is counted at most
+// every 15 seconds, see census.
+package metrics
+
+import (
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/tally"
+	"github.com/doorward/doorward/guard"
+)
+
+// A Snapshot is what a scrape shows. What counts does so since the start.
+type Snapshot struct {
+	Now      time.Time
+	Version  string
+	Tally    tally.Snapshot
+	Guards   map[string]*guard.Guard
+	InFlight map[string]int    // requests by door
+	Healthy  map[string]bool   // copies of the application by URL
+	Lines    map[string]uint64 // of log by kind, written or not
+	Loaded   time.Time         // when the configuration that is in force was read
+	State    *State            // nil if nothing outlasts the process
+	Audit    *Audit            // nil if there is none
+}
+
+// State is the state file. Saved is the zero Time if it was never written.
+type State struct {
+	Saved time.Time
+	Every time.Duration
+}
+
+// Audit is the audit log.
+type Audit struct{ Written, Dropped uint64 }
+
+// Handler serves what read returns, which is asked once for each scrape.
+func Handler(read func() Snapshot) http.Handler {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(newCollector(read), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{
+		Registry:            reg,
+		EnableOpenMetrics:   true,
+		ErrorHandling:       promhttp.ContinueOnError, // rather one series less than none
+		MaxRequestsInFlight: 4,
+		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
+	})
+}
+
+// A metric is one name, and what it means.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+type collector struct {
+	read   func() Snapshot
+	all    []*prometheus.Desc
+	census census
+
+	attempts, exempt, stepUp, found, inFlight                 metric
+	refusals, lockouts, shadow                                metric
+	tracked, capacity, live, locked, fullness, counted        metric
+	pending, overCharged, overRefused, reclaimed, poolFull    metric
+	reloads, reloadOK, reloadTime, healthy, lines             metric
+	stateSaved, stateEvery, auditWritten, auditDropped, build metric
+	decision                                                  *prometheus.Desc
+}
+
+func newCollector(read func() Snapshot) *collector {
+	c := &collector{read: read, census: census{places: placesAtOnce}}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		d := prometheus.NewDesc("doorward_"+name, help, labels, nil)
+		c.all = append(c.all, d)
+		return d
+	}
+	counter := func(name, help string, labels ...string) metric {
+		return metric{desc(name+"_total", help, labels...), prometheus.CounterValue}
+	}
+	gauge := func(name, help string, labels ...string) metric {
+		return metric{desc(name, help, labels...), prometheus.GaugeValue}
+	}
+	c.attempts = counter("attempts", "Attempts that were admitted and have ended, exempt ones not included.", "door", "outcome")
+	c.exempt = counter("exempt", "Attempts of exempt networks, which pass uncharged.", "door")
+	c.stepUp = counter("step_up", "Attempts of which a stronger proof was asked, among those that were admitted.", "door")
+	c.found = counter("client_address", "Attempts by how the caller's address was found.", "door", "how")
+	c.inFlight = gauge("in_flight", "Requests that are at the door now.", "door")
+	c.decision = desc("decision_seconds", "How long the guard took to decide, waiting for a busy key not included.", "door")
+	c.refusals = counter("refusals", "Attempts that were refused. What no rule refused has no rule: blocked networks.", "door", "rule", "per", "reason")
+	c.lockouts = counter("lockouts", "Lockouts that a failure started; of several that one failure started, the longest.", "door", "rule", "per", "action")
+	c.shadow = counter("shadow_refusals", "Attempts that a shadow rule would have refused.", "door", "rule", "per")
+
+	c.tracked = gauge("keys_tracked", "Keys that have an entry, forgotten ones included that no other key needed the room of.", "guard", "rule")
+	c.capacity = gauge("keys_capacity", "Keys that may have an entry.", "guard", "rule")
+	c.live = gauge("keys_live", "Keys of which something is remembered, counted at most every 15 seconds.", "guard", "rule")
+	c.locked = gauge("keys_locked", "Keys that are locked, or have spent their window, counted with those that are live.", "guard", "rule", "per", "action")
+	c.fullness = gauge("keys_live_ratio", "Live keys in parts of the room for them, counted alike; of a rule with a table for each address family, in the fuller one.", "guard", "rule")
+	c.counted = gauge("keys_counted_timestamp_seconds", "When counting the live and locked keys began.")
+	c.pending = gauge("reservations_pending", "Attempts that are charged and have not ended.", "guard", "rule")
+	c.overCharged = counter("overflow_charged", "Attempts that were charged to the entry that all share, since the table was full.", "guard", "rule")
+	c.overRefused = counter("overflow_refused", "How often the entry that all share said no.", "guard", "rule")
+	c.reclaimed = counter("reclaimed", "Forgotten entries that made room for another key.", "guard", "rule")
+	c.poolFull = counter("pool_full", "Attempts that were refused since too many were in flight.", "guard", "rule")
+
+	c.reloads = counter("reloads", "Reloads of the configuration.", "result")
+	c.reloadOK = gauge("config_last_reload_successful", "Whether the last reload succeeded; 1 if there was none.")
+	c.reloadTime = gauge("config_last_reload_success_timestamp_seconds", "When the configuration was read that is in force.")
+	c.healthy = gauge("upstream_healthy", "Whether a copy of the application is healthy.", "upstream")
+	c.lines = counter("log_lines", "Lines of log that requests brought about, written or not.", "kind")
+	c.stateSaved = gauge("state_saved_timestamp_seconds", "When the state file was last written, 0 if it never was.")
+	c.stateEvery = gauge("state_interval_seconds", "How often the state file is to be written.")
+	c.auditWritten = counter("audit_lines", "Lines of the audit log.")
+	c.auditDropped = counter("audit_dropped", "Events that are not in the audit log.")
+	c.build = gauge("build_info", "1, with the version.", "version", "goversion")
+	return c
+}
+
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.all {
+		ch <- d
+	}
+}
+
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.read()
+	put := func(m metric, v float64, labels ...string) {
+		for i, l := range labels {
+			labels[i] = printable(l)
+		}
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
+	}
+	put(c.build, 1, s.Version, runtime.Version())
+	for _, d := range s.Tally.Doors {
+		c.door(put, d, s.Guards[d.Guard])
+		put(c.inFlight, float64(s.InFlight[d.Door]), d.Door)
+		ch <- c.took(d)
+	}
+	c.guards(put, s.Guards, s.Now)
+	put(c.reloads, float64(s.Tally.Reloads.Done), "done")
+	put(c.reloads, float64(s.Tally.Reloads.Failed), "failed")
+	put(c.reloadOK, truth(s.Tally.Reloads.Err == nil))
+	put(c.reloadTime, unix(s.Loaded))
+	each(s.Healthy, func(url string, ok bool) { put(c.healthy, truth(ok), url) })
+	each(s.Lines, func(kind string, n uint64) {
+		kind, _, _ = strings.Cut(kind, ": ") // what follows is advice
+		put(c.lines, float64(n), kind)
+	})
+	if s.State != nil {
+		put(c.stateSaved, unix(s.State.Saved))
+		put(c.stateEvery, s.State.Every.Seconds())
+	}
+	if s.Audit != nil {
+		put(c.auditWritten, float64(s.Audit.Written))
+		put(c.auditDropped, float64(s.Audit.Dropped))
+	}
+}
+
+// actions are the words of the admin API.
+var actions = [...]string{guard.Refuse: "refuse", guard.StepUp: "step_up", guard.Shadow: "shadow"}
+
+// A putter puts one figure into the answer.
+type putter func(m metric, v float64, labels ...string)
+
+func (c *collector) door(put putter, d tally.Counts, g *guard.Guard) {
+	for o, n := range d.Outcomes {
+		put(c.attempts, float64(n), d.Door, doorward.Outcome(o).String())
+	}
+	for how, n := range d.Hows {
+		put(c.found, float64(n), d.Door, clientip.How(how).String())
+	}
+	put(c.exempt, float64(d.Exempt), d.Door)
+	put(c.stepUp, float64(d.StepUp), d.Door)
+	var rules []guard.Rule
+	if g != nil {
+		rules = g.Rules()
+	}
+	for _, n := range d.Rules {
+		var rule guard.Rule
+		if n.Name != "" {
+			i := slices.IndexFunc(rules, func(r guard.Rule) bool { return r.Name == n.Name })
+			if i < 0 {
+				continue // a reload took it away just now
+			}
+			rule = rules[i]
+		}
+		c.rule(put, d.Door, rule, n)
+	}
+}
+
+// rule shows what one rule can bring about, at 0 before it has.
+func (c *collector) rule(put putter, door string, r guard.Rule, n tally.Rule) {
+	var reasons []doorward.Reason
+	per := r.Per.String()
+	switch {
+	case r.Name == "":
+		per, reasons = "", []doorward.Reason{doorward.Blocked, doorward.Unavailable}
+	case r.Action == guard.Shadow:
+		put(c.shadow, float64(n.Shadow), door, r.Name, per)
+	case r.Action == guard.StepUp:
+	case r.Lockout != nil:
+		reasons = []doorward.Reason{doorward.Busy, doorward.Locked}
+	case r.Throttle != nil:
+		reasons = []doorward.Reason{doorward.Busy, doorward.Spent, doorward.Ceiling}
+	default:
+		reasons = []doorward.Reason{doorward.Busy, doorward.Spent}
+	}
+	for i, m := range n.Refused {
+		if reason := doorward.Reason(i); m > 0 || slices.Contains(reasons, reason) {
+			put(c.refusals, float64(m), door, r.Name, per, reason.String())
+		}
+	}
+	if r.Lockout != nil {
+		put(c.lockouts, float64(n.Lockouts), door, r.Name, per, actions[r.Action])
+	}
+}
+
+// took has sums where d has counts.
+func (c *collector) took(d tally.Counts) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(tally.Buckets))
+	var n uint64
+	for i, bound := range tally.Buckets {
+		n += d.Decisions[i]
+		buckets[bound.Seconds()] = n
+	}
+	n += d.Decisions[len(tally.Buckets)]
+	return prometheus.MustNewConstHistogram(c.decision, n, d.Took.Seconds(), buckets, printable(d.Door))
+}
+
+func (c *collector) guards(put putter, guards map[string]*guard.Guard, now time.Time) {
+	counts, counted := c.census.take(guards, now)
+	put(c.counted, unix(counted))
+	each(guards, func(name string, g *guard.Guard) {
+		for _, r := range g.Rules() {
+			s, err := g.Stats(r.Name)
+			if err != nil {
+				continue // a Store has the counts
+			}
+			put(c.tracked, float64(s.Tracked), name, r.Name)
+			put(c.capacity, float64(tables(r)*capacity(r)), name, r.Name)
+			put(c.pending, float64(s.Pending), name, r.Name)
+			put(c.overCharged, float64(s.OverflowCharged), name, r.Name)
+			put(c.overRefused, float64(s.OverflowRefused), name, r.Name)
+			put(c.reclaimed, float64(s.Reclaimed), name, r.Name)
+			put(c.poolFull, float64(s.PoolFull), name, r.Name)
+			if n, ok := counts[ruleName{name, r.Name}]; ok {
+				put(c.live, float64(n.live[0]+n.live[1]), name, r.Name)
+				put(c.fullness, n.ratio(r), name, r.Name)
+				put(c.locked, float64(n.locked), name, r.Name, r.Per.String(), actions[r.Action])
+			}
+		}
+	})
+}
+
+// each calls f in the order of the names, so that of two that read alike the same one is
+// left out each time.
+func each[V any](m map[string]V, f func(string, V)) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		f(name, m[name])
+	}
+}
+
+// printable is s as a label can have it. Names of a configuration always can.
+func printable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
