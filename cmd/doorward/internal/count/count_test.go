@@ -23,6 +23,9 @@ func TestLimits(t *testing.T) {
 		if c.Enter() {
 			t.Errorf("limit %d: one more has room", all)
 		}
+		if c.N() != all {
+			t.Errorf("limit %d: %d are there", all, c.N())
+		}
 		if all > 0 {
 			if c.Leave(); !c.Enter() || c.Enter() {
 				t.Errorf("limit %d: not one more after one left", all)

@@ -62,6 +62,11 @@ func TestInFlight(t *testing.T) {
 		running = append(running, begin(fmt.Sprintf("192.0.2.%d", 1+i/2)))
 		<-arrived
 	}
+	at := map[string]int{}
+	s.proxy.InFlight(func(door string, n int) { at[door] = n })
+	if len(at) != 2 || at["login"] != 8 || at["other"] != 0 {
+		t.Errorf("in flight: %v, want 8 at login and none at other", at)
+	}
 	for _, peer := range []string{"192.0.2.1", "192.0.2.9", "127.0.0.1"} {
 		s.from(peer)
 		before := s.remaining(peer)

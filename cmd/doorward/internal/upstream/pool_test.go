@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -611,10 +610,23 @@ func TestWatch(t *testing.T) {
 		c.Changed = func(u *url.URL, healthy bool, why string) { changes <- fmt.Sprint(healthy, " ", why) }
 	}, serve(0))
 	defer p.Watch()()
+	wantHealthy := func(want bool) {
+		t.Helper()
+		copies := 0
+		p.Each(func(u *url.URL, healthy bool) {
+			if copies++; healthy != want {
+				t.Errorf("%v: healthy %v", u, healthy)
+			}
+		})
+		if copies != 1 {
+			t.Errorf("%d copies", copies)
+		}
+	}
 	sick.Store(true)
 	if got := <-changes; got != "false status 503" {
 		t.Errorf("change %q", got)
 	}
+	wantHealthy(false)
 	if _, err := send(p, request("GET", "")); err != nil || hits[0].Load() != 1 {
 		t.Errorf("with no healthy copy: %v", err)
 	}
@@ -622,6 +634,7 @@ func TestWatch(t *testing.T) {
 	if got := <-changes; got != "true " {
 		t.Errorf("change %q", got)
 	}
+	wantHealthy(true)
 }
 
 func TestNewErrors(t *testing.T) {
@@ -653,29 +666,5 @@ func TestNewErrors(t *testing.T) {
 		if got != row.want {
 			t.Errorf("got  %s\nwant %s", got, row.want)
 		}
-	}
-}
-
-// TestTry: each copy is connected to once, and what became of it is said in order.
-func TestTry(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
-	up, down := &url.URL{Scheme: "http", Host: ln.Addr().String()}, &url.URL{Scheme: "http", Host: gone.Addr().String()}
-	p, err := New(Config{URLs: []*url.URL{down, up}, DialTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	p.Try(t.Context(), func(u *url.URL, err error) { got = append(got, fmt.Sprint(u.Host, " ", err == nil)) })
-	if want := []string{down.Host + " false", up.Host + " true"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
