@@ -121,6 +121,17 @@ func (r Rule) Charges() string {
 	return r.Per.String()
 }
 
+// Room returns how many keys a table of a complete rule has an entry for, and how many
+// tables there are: a network rule of both address families has one for each, but for a
+// throttle.
+func (r Rule) Room() (keys, tables int) {
+	keys, _ = r.size()
+	if f := r.families(); f[0] && f[1] && r.Throttle == nil {
+		return keys, 2
+	}
+	return keys, 1
+}
+
 // width returns the name of what a network rule charges: "network", "network4/24".
 func (r Rule) width() string {
 	switch {

@@ -174,3 +174,27 @@ func TestFamilies(t *testing.T) {
 		}
 	}
 }
+
+// Room is that of one table, and of how many there are.
+func TestRoom(t *testing.T) {
+	lock := &lockout.Policy{FreeFailures: 1, Window: time.Hour, FirstLockout: time.Minute, MaxLockout: time.Minute, Capacity: 7}
+	for _, tt := range []struct {
+		rule         guard.Rule
+		keys, tables int
+	}{
+		{guard.Rule{Lockout: lock}, 7, 2},
+		{guard.Rule{V6: -1, Lockout: lock}, 7, 1},
+		{guard.Rule{V4: -1, V6: 48, Lockout: lock}, 7, 1},
+		{guard.Rule{Per: guard.Subject, Lockout: lock}, 7, 1},
+		{guard.Rule{Window: &window.Policy{}}, window.DefaultCapacity, 2},
+		{guard.Rule{Throttle: &throttle.Policy{Sources: 9}}, 9, 1},
+	} {
+		g, err := guard.New(rules(tt.rule))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keys, tables := g.Rules()[0].Room(); keys != tt.keys || tables != tt.tables {
+			t.Errorf("%+v: %d keys, %d tables, want %d, %d", tt.rule, keys, tables, tt.keys, tt.tables)
+		}
+	}
+}

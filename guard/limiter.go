@@ -78,7 +78,7 @@ func (r *rule) allocate() error {
 }
 
 // families says which of the two tables of r are used.
-func (r *rule) families() [2]bool {
+func (r Rule) families() [2]bool {
 	if r.Per == Network {
 		return [2]bool{r.V4 > 0, r.V6 > 0}
 	}

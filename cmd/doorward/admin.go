@@ -258,7 +258,8 @@ func doorOf(c config.Config, n tally.Counts, inFlight int) api.Door {
 func guardOf(g admin.Guard, counts tally.Snapshot) api.Guard {
 	a := api.Guard{Name: g.Name, Doors: g.Doors, Rules: []api.Rule{}}
 	for _, r := range g.Rules() {
-		rule := api.Rule{Name: r.Name, Per: r.Charges(), Action: admin.ActionOf(r), Policy: admin.PolicyOf(r), Capacity: capacity(r)}
+		keys, tables := r.Room()
+		rule := api.Rule{Name: r.Name, Per: r.Charges(), Action: admin.ActionOf(r), Policy: admin.PolicyOf(r), Capacity: keys * tables}
 		for _, n := range counts.Doors {
 			i := slices.IndexFunc(n.Rules, func(o tally.Rule) bool { return o.Name == r.Name })
 			if n.Guard == g.Name && i >= 0 {
@@ -273,23 +274,6 @@ func guardOf(g admin.Guard, counts tally.Snapshot) api.Guard {
 		a.Rules = append(a.Rules, rule)
 	}
 	return a
-}
-
-// capacity is how many keys a complete rule tells apart, of both families together.
-func capacity(r guard.Rule) int {
-	n, families := 0, 1
-	if r.Per == guard.Network && r.V4 >= 0 && r.V6 >= 0 {
-		families = 2
-	}
-	switch {
-	case r.Lockout != nil:
-		n = r.Lockout.Capacity
-	case r.Throttle != nil:
-		return r.Throttle.Sources // of both
-	default:
-		n = r.Window.Capacity
-	}
-	return n * families
 }
 
 // Networks are those that are listed for a time.

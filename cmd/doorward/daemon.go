@@ -39,6 +39,7 @@ type daemon struct {
 	mu       sync.Mutex // of what follows, and of changes: one at a time
 	config   config.Config
 	guards   map[string]*guard.Guard
+	loaded   time.Time     // when config was read
 	listed   networks.List // exempt or blocked for a time
 	relisted chan struct{} // one if that changed
 
@@ -62,7 +63,8 @@ type daemon struct {
 
 // newDaemon returns a daemon that has built nothing yet.
 func newDaemon(c config.Config) *daemon {
-	return &daemon{config: c, level: new(slog.LevelVar), relisted: make(chan struct{}, 1), started: time.Now(), watched: newWatched(time.Now())}
+	now := time.Now()
+	return &daemon{config: c, level: new(slog.LevelVar), loaded: now, relisted: make(chan struct{}, 1), started: now, watched: newWatched(now)}
 }
 
 // build makes the guards, and all else that the proxy needs.

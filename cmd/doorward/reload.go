@@ -83,7 +83,7 @@ func (d *daemon) apply(c config.Config, r trace.Record) error {
 		return err
 	}
 	anew, forgotten := changed(d.guards, guards), changed(guards, d.guards)
-	d.config, d.guards = c, guards
+	d.config, d.guards, d.loaded = c, guards, time.Now()
 	if d.admin != nil {
 		d.admin.SetAccess(accessOf(c.Admin))
 	}

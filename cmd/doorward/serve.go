@@ -6,7 +6,6 @@ import (
 	"io"
 	stdlog "log"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
 	"github.com/doorward/doorward/cmd/doorward/internal/logs"
+	"github.com/doorward/doorward/cmd/doorward/internal/metrics"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 )
 
@@ -206,7 +206,7 @@ func (d *daemon) serve(ctx context.Context, stderr io.Writer) (err error) {
 	d.tellDoors()
 	tellAdmin()
 	d.diagnose()
-	stopAdmin, err := d.serveAdmin(adminPorts, http.NotFoundHandler())
+	stopAdmin, err := d.serveAdmin(adminPorts, metrics.Handler(d.snapshot))
 	if err != nil {
 		return err
 	}

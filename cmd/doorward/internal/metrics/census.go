@@ -116,29 +116,15 @@ func (n *keys) add(e *doorward.Entry) {
 
 // ratio is how full the fuller table of r is.
 func (n keys) ratio(r guard.Rule) float64 {
-	live := n.live[0] + n.live[1]
-	if tables(r) == 2 {
-		live = max(n.live[0], n.live[1])
+	keys, tables := r.Room()
+	if tables == 1 {
+		return float64(n.live[0]+n.live[1]) / float64(keys)
 	}
-	return float64(live) / float64(capacity(r))
+	return float64(max(n.live[0], n.live[1])) / float64(keys)
 }
 
-// tables is how many tables r keeps its keys in, as guard has it: network rules have one
-// for each address family, but for a throttle, whose ceiling is one.
-func tables(r guard.Rule) int {
-	if r.Per == guard.Network && r.Throttle == nil && r.V4 > 0 && r.V6 > 0 {
-		return 2
-	}
-	return 1
-}
-
-// capacity is how many keys one table of r has room for.
-func capacity(r guard.Rule) int {
-	switch {
-	case r.Lockout != nil:
-		return r.Lockout.Capacity
-	case r.Throttle != nil:
-		return r.Throttle.Sources
-	}
-	return r.Window.Capacity
+// room is how many keys r has room for.
+func room(r guard.Rule) int {
+	keys, tables := r.Room()
+	return keys * tables
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/clientip"
+	"github.com/doorward/doorward/cmd/doorward/internal/admin"
 	"github.com/doorward/doorward/cmd/doorward/internal/tally"
 	"github.com/doorward/doorward/guard"
 )
@@ -50,7 +51,10 @@ type State struct {
 }
 
 // Audit is the audit log.
-type Audit struct{ Written, Dropped uint64 }
+type Audit struct {
+	Lines   uint64
+	Failing bool // the last write failed
+}
 
 // Handler serves what read returns, which is asked once for each scrape.
 func Handler(read func() Snapshot) http.Handler {
@@ -76,13 +80,13 @@ type collector struct {
 	all    []*prometheus.Desc
 	census census
 
-	attempts, exempt, stepUp, found, inFlight                 metric
-	refusals, lockouts, shadow                                metric
-	tracked, capacity, live, locked, fullness, counted        metric
-	pending, overCharged, overRefused, reclaimed, poolFull    metric
-	reloads, reloadOK, reloadTime, healthy, lines             metric
-	stateSaved, stateEvery, auditWritten, auditDropped, build metric
-	decision                                                  *prometheus.Desc
+	attempts, exempt, stepUp, found, inFlight              metric
+	refusals, lockouts, shadow                             metric
+	tracked, capacity, live, locked, fullness, counted     metric
+	pending, overCharged, overRefused, reclaimed, poolFull metric
+	reloads, reloadOK, reloadTime, healthy, lines          metric
+	stateSaved, stateEvery, auditLines, auditOK, build     metric
+	decision                                               *prometheus.Desc
 }
 
 func newCollector(read func() Snapshot) *collector {
@@ -127,8 +131,8 @@ func newCollector(read func() Snapshot) *collector {
 	c.lines = counter("log_lines", "Lines of log that requests brought about, written or not.", "kind")
 	c.stateSaved = gauge("state_saved_timestamp_seconds", "When the state file was last written, 0 if it never was.")
 	c.stateEvery = gauge("state_interval_seconds", "How often the state file is to be written.")
-	c.auditWritten = counter("audit_lines", "Lines of the audit log.")
-	c.auditDropped = counter("audit_dropped", "Events that are not in the audit log.")
+	c.auditLines = counter("audit_lines", "Lines of the audit log.")
+	c.auditOK = gauge("audit_last_write_successful", "Whether the last write to the audit log succeeded.")
 	c.build = gauge("build_info", "1, with the version.", "version", "goversion")
 	return c
 }
@@ -168,13 +172,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		put(c.stateEvery, s.State.Every.Seconds())
 	}
 	if s.Audit != nil {
-		put(c.auditWritten, float64(s.Audit.Written))
-		put(c.auditDropped, float64(s.Audit.Dropped))
+		put(c.auditLines, float64(s.Audit.Lines))
+		put(c.auditOK, truth(!s.Audit.Failing))
 	}
 }
-
-// actions are the words of the admin API.
-var actions = [...]string{guard.Refuse: "refuse", guard.StepUp: "step_up", guard.Shadow: "shadow"}
 
 // A putter puts one figure into the answer.
 type putter func(m metric, v float64, labels ...string)
@@ -208,7 +209,7 @@ func (c *collector) door(put putter, d tally.Counts, g *guard.Guard) {
 // rule shows what one rule can bring about, at 0 before it has.
 func (c *collector) rule(put putter, door string, r guard.Rule, n tally.Rule) {
 	var reasons []doorward.Reason
-	per := r.Per.String()
+	per := r.Charges()
 	switch {
 	case r.Name == "":
 		per, reasons = "", []doorward.Reason{doorward.Blocked, doorward.Unavailable}
@@ -228,7 +229,7 @@ func (c *collector) rule(put putter, door string, r guard.Rule, n tally.Rule) {
 		}
 	}
 	if r.Lockout != nil {
-		put(c.lockouts, float64(n.Lockouts), door, r.Name, per, actions[r.Action])
+		put(c.lockouts, float64(n.Lockouts), door, r.Name, per, admin.ActionOf(r))
 	}
 }
 
@@ -254,7 +255,7 @@ func (c *collector) guards(put putter, guards map[string]*guard.Guard, now time.
 				continue // a Store has the counts
 			}
 			put(c.tracked, float64(s.Tracked), name, r.Name)
-			put(c.capacity, float64(tables(r)*capacity(r)), name, r.Name)
+			put(c.capacity, float64(room(r)), name, r.Name)
 			put(c.pending, float64(s.Pending), name, r.Name)
 			put(c.overCharged, float64(s.OverflowCharged), name, r.Name)
 			put(c.overRefused, float64(s.OverflowRefused), name, r.Name)
@@ -263,7 +264,7 @@ func (c *collector) guards(put putter, guards map[string]*guard.Guard, now time.
 			if n, ok := counts[ruleName{name, r.Name}]; ok {
 				put(c.live, float64(n.live[0]+n.live[1]), name, r.Name)
 				put(c.fullness, n.ratio(r), name, r.Name)
-				put(c.locked, float64(n.locked), name, r.Name, r.Per.String(), actions[r.Action])
+				put(c.locked, float64(n.locked), name, r.Name, r.Charges(), admin.ActionOf(r))
 			}
 		}
 	})

@@ -100,7 +100,7 @@ func (d *desk) snapshot() Snapshot {
 		Lines:    map[string]uint64{"door is full": 9, "doors are closed: say how": 4},
 		Loaded:   start,
 		State:    &State{Saved: start.Add(time.Second), Every: 10 * time.Second},
-		Audit:    &Audit{Written: 11, Dropped: 12},
+		Audit:    &Audit{Lines: 11, Failing: true},
 	}
 }
 

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/doorward/doorward/cmd/doorward/internal/metrics"
+)
+
+// snapshot is what a scrape shows.
+func (d *daemon) snapshot() metrics.Snapshot {
+	s := metrics.Snapshot{
+		Now: time.Now(), Version: version(), Tally: d.tally.Snapshot(),
+		InFlight: map[string]int{}, Healthy: map[string]bool{}, Lines: map[string]uint64{},
+	}
+	d.mu.Lock()
+	s.Guards, s.Loaded = d.guards, d.loaded // a reload makes another map
+	if d.keep != nil {
+		s.State = &metrics.State{Saved: d.saved, Every: d.keep.Every}
+	}
+	d.mu.Unlock()
+	d.proxy.InFlight(func(door string, n int) { s.InFlight[door] = n })
+	d.proxy.Upstreams(func(u *url.URL, healthy bool) { s.Healthy[u.String()] = healthy })
+	d.proxy.Lines(func(kind string, n uint64) { s.Lines[kind] = n })
+	return s
+}
