@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/url"
+	"runtime/debug"
 	"time"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/metrics"
@@ -9,8 +10,9 @@ import (
 
 // snapshot is what a scrape shows.
 func (d *daemon) snapshot() metrics.Snapshot {
+	info, _ := debug.ReadBuildInfo()
 	s := metrics.Snapshot{
-		Now: time.Now(), Version: version(), Tally: d.tally.Snapshot(),
+		Now: time.Now(), Version: release(info), Tally: d.tally.Snapshot(),
 		InFlight: map[string]int{}, Healthy: map[string]bool{}, Lines: map[string]uint64{},
 	}
 	d.mu.Lock()

@@ -29,11 +29,8 @@ func version() string {
 
 // describe is version for a build that may have left no information.
 func describe(info *debug.BuildInfo) string {
-	v, revision, modified := "(devel)", "", ""
+	v, revision, modified := release(info), "", ""
 	if info != nil {
-		if info.Main.Version != "" {
-			v = info.Main.Version
-		}
 		for _, s := range info.Settings {
 			switch {
 			case s.Key == "vcs.revision":
@@ -47,4 +44,12 @@ func describe(info *debug.BuildInfo) string {
 		revision, modified = "", ""
 	}
 	return fmt.Sprintf("doorward %s%s%s %s %s/%s", v, revision, modified, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// release is the version alone.
+func release(info *debug.BuildInfo) string {
+	if info == nil || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
 }
