@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -288,19 +289,29 @@ func proxyConfig(t *testing.T, app string, d *desk) proxy.Config {
 	return c
 }
 
-// What a scrape costs, with a guard of twelve rules and 100,000 locked keys, and without
-// counting keys.
-func BenchmarkScrape(b *testing.B) {
+// full is a desk of twelve rules, each with 100,000 locked keys.
+func full(b *testing.B) *desk {
+	const month = 30 * 24 * time.Hour // the scrapes below take the time with them
 	var twelve []guard.Rule
 	for i := range 12 {
 		twelve = append(twelve, guard.Rule{Name: "rule-" + strconv.Itoa(i), V4: 32, V6: -1, Lockout: &lockout.Policy{
-			FreeFailures: 1, Window: time.Hour, FirstLockout: time.Hour, MaxLockout: time.Hour, Capacity: 100_000,
+			FreeFailures: 1, Window: month, FirstLockout: month, MaxLockout: month, Capacity: 100_000,
 		}})
 	}
 	d := newDesk(b, twelve...)
 	for i := range 100_000 {
-		d.attempt(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}).String(), "", doorward.Failed)
+		d.attempt(tenth(i).String(), "", doorward.Failed)
 	}
+	return d
+}
+
+func tenth(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+}
+
+// What a scrape costs, without counting keys and with as many as one scrape counts.
+func BenchmarkScrape(b *testing.B) {
+	d := full(b)
 	for _, count := range []bool{false, true} {
 		b.Run(fmt.Sprintf("count=%v", count), func(b *testing.B) {
 			s := d.snapshot()
@@ -314,6 +325,44 @@ func BenchmarkScrape(b *testing.B) {
 			for b.Loop() {
 				scrape(b, h, "")
 			}
+		})
+	}
+}
+
+// What a refusal costs while nobody scrapes, and while somebody does all the time, with
+// keys counted in each scrape.
+func BenchmarkDecision(b *testing.B) {
+	d := full(b)
+	for _, scraped := range []bool{false, true} {
+		b.Run(fmt.Sprintf("scraped=%v", scraped), func(b *testing.B) {
+			done := make(chan bool)
+			var scraper sync.WaitGroup
+			if scraped {
+				s := d.snapshot()
+				h := Handler(func() Snapshot { s.Now = s.Now.Add(countEvery); return s })
+				scraper.Go(func() {
+					for {
+						select {
+						case <-done:
+							return
+						default:
+							h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+						}
+					}
+				})
+			}
+			var took []time.Duration
+			for i := 0; b.Loop(); i++ {
+				r := guard.Request{Addr: tenth(i % 100_000), How: clientip.Peer}
+				began := time.Now()
+				d.guard.Attempt(r, start)
+				took = append(took, time.Since(began))
+			}
+			close(done)
+			scraper.Wait()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2]), "median-ns")
+			b.ReportMetric(float64(took[len(took)*999/1000]), "99.9%-ns")
 		})
 	}
 }
