@@ -26,6 +26,15 @@ func TestLimits(t *testing.T) {
 		if c.N() != all {
 			t.Errorf("limit %d: %d are there", all, c.N())
 		}
+		for range all {
+			c.Leave()
+		}
+		if c.N() != 0 {
+			t.Errorf("limit %d: %d are there after all left", all, c.N())
+		}
+		for range all {
+			c.Enter()
+		}
 		if all > 0 {
 			if c.Leave(); !c.Enter() || c.Enter() {
 				t.Errorf("limit %d: not one more after one left", all)

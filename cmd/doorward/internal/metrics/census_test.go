@@ -99,6 +99,19 @@ func TestCensusInSteps(t *testing.T) {
 	if counts, at := c.take(guards, again); fmt.Sprint(counts) != want || !at.Equal(start) {
 		t.Errorf("while counting: %v of %v", counts, at)
 	}
+	// The rule that is under way goes, and the next one is counted from its beginning.
+	if c.walk.cursor == 0 {
+		t.Fatal("no rule is under way")
+	}
+	gone := census{places: 3 * guard.MaxPage}
+	gone.take(guards, start)
+	for range 10 {
+		gone.take(map[string]*guard.Guard{"b": b}, start)
+	}
+	if want := (keys{live: [2]int{1_000, 1_000}}); gone.counts[ruleName{"b", "net"}] != want {
+		t.Errorf("after a rule that is gone: %v, want %v", gone.counts, want)
+	}
+
 	less, err := a.Reload(guard.Config{Rules: []guard.Rule{lockoutRule("net", 2_000)}})
 	if err != nil {
 		t.Fatal(err)

@@ -116,6 +116,7 @@ func TestScrape(t *testing.T) {
 	d.attempt("2001:db8::1", "alice", doorward.Failed)    // locks net
 	d.attempt("2001:db8:1::1", "alice", doorward.Failed)  // refused by mail, which has had three
 	d.attempt("2001:db8:1::1", "carol", doorward.Failed)  //
+	d.tally.Count(&proxy.Event{Door: "login", How: clientip.Peer, Verdict: guard.Verdict{Decision: doorward.Decision{Reason: doorward.Blocked}}, Took: time.Second})
 	d.tally.Reloaded(start, nil)
 	d.tally.Reloaded(start, errors.New("not valid"))
 	got := scrape(t, collectorOnly(d.snapshot), "")
