@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -114,10 +115,15 @@ func scrape(t *testing.T) string {
 	post("192.0.2.2", "alice", "correct+horse")
 	post("203.0.113.1", "alice", "wrong")
 	post("198.51.100.1", "alice", "wrong")
-	p.cmd.Process.Signal(syscall.SIGHUP)
-	until(t, "a reload", func() bool { return strings.Contains(p.out.String(), "msg=reloaded") })
-	var text string
-	until(t, "a state that was saved", func() bool {
+	// One more is at the door, and sends no more.
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.3\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\na=b")
+	get := func() string {
+		t.Helper()
 		res, err := http.Get("http://" + admin + "/metrics")
 		if err != nil {
 			t.Fatal(err)
@@ -127,9 +133,21 @@ func scrape(t *testing.T) string {
 		if err != nil || res.StatusCode != http.StatusOK {
 			t.Fatalf("status %d: %v", res.StatusCode, err)
 		}
-		text = string(b)
-		return !strings.Contains(text, "doorward_state_saved_timestamp_seconds 0\n")
+		return string(b)
+	}
+	loaded := regexp.MustCompile(`(?m)^doorward_config_last_reload_success_timestamp_seconds .*$`)
+	before := loaded.FindString(get())
+	p.cmd.Process.Signal(syscall.SIGHUP)
+	var text string
+	until(t, "a reload, a state that was saved, and a request at the door", func() bool {
+		text = get()
+		return strings.Contains(text, "doorward_reloads_total{result=\"done\"} 1\n") &&
+			!strings.Contains(text, "doorward_state_saved_timestamp_seconds 0\n") &&
+			strings.Contains(text, "doorward_in_flight{door=\"login\"} 1\n")
 	})
+	if after := loaded.FindString(text); after == before || after == "" {
+		t.Errorf("before the reload %q, after it %q", before, after)
+	}
 	for _, want := range []string{
 		`doorward_attempts_total{door="login",outcome="failed"} 3`,
 		`doorward_attempts_total{door="login",outcome="succeeded"} 1`,
@@ -140,12 +158,11 @@ func scrape(t *testing.T) string {
 		`doorward_keys_locked{action="refuse",guard="login",per="network",rule="network"} 1`,
 		`doorward_client_address_total{door="login",how="header"} 8`,
 		`doorward_decision_seconds_count{door="login"} 8`,
-		`doorward_reloads_total{result="done"} 1`,
 		`doorward_reloads_total{result="failed"} 0`,
 		`doorward_config_last_reload_successful 1`,
 		`doorward_log_lines_total{kind="refused"} 3`,
 		`doorward_upstream_healthy{upstream="http://` + app + `"} 1`,
-		`doorward_in_flight{door="login"} 0`,
+		`doorward_in_flight{door="code"} 0`,
 		`doorward_state_interval_seconds 0.1`,
 		`doorward_build_info{goversion="go`,
 	} {
