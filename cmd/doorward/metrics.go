@@ -21,6 +21,10 @@ func (d *daemon) snapshot() metrics.Snapshot {
 		s.State = &metrics.State{Saved: d.saved, Every: d.keep.Every}
 	}
 	d.mu.Unlock()
+	if d.audit != nil {
+		a := d.audit.Stats()
+		s.Audit = &metrics.Audit{Lines: a.Lines, Failing: a.Failing}
+	}
 	d.proxy.InFlight(func(door string, n int) { s.InFlight[door] = n })
 	d.proxy.Upstreams(func(u *url.URL, healthy bool) { s.Healthy[u.String()] = healthy })
 	d.proxy.Lines(func(kind string, n uint64) { s.Lines[kind] = n })

@@ -62,6 +62,7 @@ upstream: http://%s
 admin: %s
 clients: {header: X-Forwarded-For, trusted_proxies: [127.0.0.1/32]}
 state: {file: %s/state, key_file: %s/key, every: 100ms}
+audit: {file: %s/audit.log}
 doors:
   - name: login
     routes: [POST /login]
@@ -95,7 +96,7 @@ func scrape(t *testing.T) string {
 		return name
 	}
 	write("key", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n")
-	p := start(t, addr, binary, "serve", "--config", write("doorward.yaml", fmt.Sprintf(metricsConfig, addr, app, admin, dir, dir)))
+	p := start(t, addr, binary, "serve", "--config", write("doorward.yaml", fmt.Sprintf(metricsConfig, addr, app, admin, dir, dir, dir)))
 	post := func(from, user, password string) {
 		r, err := http.NewRequest(http.MethodPost, "http://"+addr+"/login", strings.NewReader("username="+user+"&password="+password))
 		if err != nil {

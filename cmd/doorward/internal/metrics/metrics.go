@@ -41,12 +41,19 @@ type Snapshot struct {
 	Lines    map[string]uint64 // of log by kind, written or not
 	Loaded   time.Time         // when the configuration that is in force was read
 	State    *State            // nil if nothing outlasts the process
+	Audit    *Audit            // nil if there is none
 }
 
 // State is the state file. Saved is the zero Time if it was never written.
 type State struct {
 	Saved time.Time
 	Every time.Duration
+}
+
+// Audit is the audit log.
+type Audit struct {
+	Lines   uint64
+	Failing bool // the last write failed
 }
 
 // Handler serves what read returns, which is asked once for each scrape.
@@ -78,7 +85,7 @@ type collector struct {
 	tracked, capacity, live, locked, fullness, counted     metric
 	pending, overCharged, overRefused, reclaimed, poolFull metric
 	reloads, reloadOK, reloadTime, healthy, lines          metric
-	stateSaved, stateEvery, build                          metric
+	stateSaved, stateEvery, auditLines, auditOK, build     metric
 	decision                                               *prometheus.Desc
 }
 
@@ -124,6 +131,8 @@ func newCollector(read func() Snapshot) *collector {
 	c.lines = counter("log_lines", "Lines of log that requests brought about, written or not.", "kind")
 	c.stateSaved = gauge("state_saved_timestamp_seconds", "When the state file was last written, 0 if it never was.")
 	c.stateEvery = gauge("state_interval_seconds", "How often the state file is to be written.")
+	c.auditLines = counter("audit_lines", "Lines of the audit log.")
+	c.auditOK = gauge("audit_last_write_successful", "Whether the last write to the audit log succeeded.")
 	c.build = gauge("build_info", "1, with the version.", "version", "goversion")
 	return c
 }
@@ -161,6 +170,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if s.State != nil {
 		put(c.stateSaved, unix(s.State.Saved))
 		put(c.stateEvery, s.State.Every.Seconds())
+	}
+	if s.Audit != nil {
+		put(c.auditLines, float64(s.Audit.Lines))
+		put(c.auditOK, truth(!s.Audit.Failing))
 	}
 }
 

@@ -101,6 +101,7 @@ func (d *desk) snapshot() Snapshot {
 		Lines:    map[string]uint64{"door is full": 9, "doors are closed: say how": 4},
 		Loaded:   start,
 		State:    &State{Saved: start.Add(time.Second), Every: 10 * time.Second},
+		Audit:    &Audit{Lines: 11, Failing: true},
 	}
 }
 
@@ -168,19 +169,19 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is not there is left out: no state file, a guard whose counts are in a
+// What is not there is left out: no state file, no audit log, a guard whose counts are in a
 // Store or that a reload took away.
 func TestScrapeLess(t *testing.T) {
 	d := newDesk(t, rules()...)
 	s := d.snapshot()
-	s.State = nil
+	s.State, s.Audit = nil, nil
 	remote, err := guard.New(guard.Config{Rules: rules()[:1], Store: store{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Guards = map[string]*guard.Guard{"remote": remote}
 	text := scrape(t, collectorOnly(func() Snapshot { return s }), "")
-	for _, absent := range []string{"doorward_state", "doorward_keys_tracked", "doorward_keys_live", `rule="net"`} {
+	for _, absent := range []string{"doorward_state", "doorward_audit", "doorward_keys_tracked", "doorward_keys_live", `rule="net"`} {
 		if strings.Contains(text, absent) {
 			t.Errorf("%s in\n%s", absent, text)
 		}
