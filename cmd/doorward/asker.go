@@ -209,7 +209,7 @@ func ruleFlag(cmd *cobra.Command, o *asker, rule *string, usage string) {
 	complete(cmd, "rule", o, ruleNames)
 }
 
-func doorNames(st api.Status) (names []string) {
+func liveDoors(st api.Status) (names []string) {
 	for _, d := range st.Doors {
 		names = append(names, d.Name, d.Guard)
 	}
@@ -217,7 +217,7 @@ func doorNames(st api.Status) (names []string) {
 	return slices.Compact(names)
 }
 
-func ruleNames(st api.Status) (names []string) {
+func liveRules(st api.Status) (names []string) {
 	for _, g := range st.Guards {
 		for _, r := range g.Rules {
 			names = append(names, r.Name)
@@ -236,7 +236,7 @@ func guardAt(st api.Status, door string) (api.Guard, error) {
 	if i := slices.IndexFunc(st.Guards, func(g api.Guard) bool { return g.Name == name }); i >= 0 {
 		return st.Guards[i], nil
 	}
-	return api.Guard{}, unknown("door or realm", door, doorNames(st))
+	return api.Guard{}, unknown("door or realm", door, liveDoors(st))
 }
 
 func unknown(what, name string, names []string) error {

@@ -10,8 +10,8 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	go.yaml.in/yaml/v4 v4.0.0
-	golang.org/x/term v0.43.0
 	golang.org/x/mod v0.41.0
+	golang.org/x/term v0.47.0
 	golang.org/x/text v0.43.0
 )
 
