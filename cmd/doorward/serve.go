@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -105,7 +106,11 @@ func newServe() *cobra.Command {
 			again = func() (config.Config, error) { return config.Load(file, fl.Overrides) }
 		}
 		d := newDaemon(c)
-		d.file, d.again = file, again
+		if d.again = again; again != nil {
+			if d.file, err = filepath.Abs(file); err != nil {
+				return err
+			}
+		}
 		return d.serve(cmd.Context(), cmd.ErrOrStderr())
 	})
 	return cmd

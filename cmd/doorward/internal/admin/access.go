@@ -68,8 +68,8 @@ func (a *Access) names(hostport string) bool {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return addr.Zone() == "" || addr.Is6()
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true // nobody else's name
 	}
 	return host == "localhost" || slices.Contains(a.Hosts, host)
 }
