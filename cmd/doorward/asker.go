@@ -201,12 +201,12 @@ func doorFlag(cmd *cobra.Command, o *asker, door *string, usage string) {
 		}
 		return pflag.NormalizedName(name)
 	})
-	complete(cmd, "door", o, doorNames)
+	complete(cmd, "door", o, liveDoors)
 }
 
 func ruleFlag(cmd *cobra.Command, o *asker, rule *string, usage string) {
 	cmd.Flags().StringVar(rule, "rule", "", usage)
-	complete(cmd, "rule", o, ruleNames)
+	complete(cmd, "rule", o, liveRules)
 }
 
 func liveDoors(st api.Status) (names []string) {
@@ -257,7 +257,7 @@ func find(st api.Status, door, rule string) (guard string, err error) {
 		}
 		guard, in = g.Name, []api.Guard{g}
 	}
-	if names := ruleNames(api.Status{Guards: in}); rule != "" && !slices.Contains(names, rule) {
+	if names := liveRules(api.Status{Guards: in}); rule != "" && !slices.Contains(names, rule) {
 		return "", unknown("rule", rule, names)
 	}
 	return guard, nil

@@ -37,8 +37,8 @@ var (
 	hashes  = regexp.MustCompile(`"subject":"[0-9a-f]{32}"`)
 )
 
-// plain puts a word in the place of what no two runs have in common.
-func plain(text string) string {
+// unstamped puts a word in the place of what no two runs have in common.
+func unstamped(text string) string {
 	text = stamps.ReplaceAllString(text, `"$1":"T"`)
 	text = digests.ReplaceAllString(text, `"config":"D"`)
 	text = hashes.ReplaceAllString(text, `"subject":"H"`)
@@ -84,7 +84,7 @@ func TestAudit(t *testing.T) {
 		`{"time":"T","event":"reloaded","actor":"SIGHUP","error":"audit.keep: needs a restart","config":"D"}`,
 		`{"time":"T","event":"stopped"}`,
 	}
-	got := strings.Split(strings.TrimSuffix(plain(string(text)), "\n"), "\n")
+	got := strings.Split(strings.TrimSuffix(unstamped(string(text)), "\n"), "\n")
 	for i := range max(len(got), len(want)) {
 		line := func(list []string) string {
 			if i < len(list) {

@@ -124,7 +124,7 @@ func newClear() *cobra.Command {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return o.names(doorNames), cobra.ShellCompDirectiveNoFileComp
+		return o.names(liveDoors), cobra.ShellCompDirectiveNoFileComp
 	}
 	b.addTo(cmd)
 	ruleFlag(cmd, &o, &rule, "only by the rule `NAME`")

@@ -93,6 +93,8 @@ func isLoopback(r *http.Request) bool {
 func (s *Server) token(r *http.Request, a *Access, values []string) error {
 	now := time.Now()
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	s.guessing.Lock() // or those who know a token keep each other busy
+	defer s.guessing.Unlock()
 	permit := s.guess.Attempt(guard.Request{Addr: from.Addr(), How: clientip.Peer}, now)
 	if !permit.Allowed {
 		e := Errorf(http.StatusTooManyRequests, "too many wrong tokens")

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -81,14 +82,15 @@ func bad(format string, args ...any) *Error { return Errorf(http.StatusBadReques
 
 // A Server answers. It is a http.Handler; Serve adds what only a server can have.
 type Server struct {
-	daemon Daemon
-	access atomic.Pointer[Access]
-	cross  *http.CrossOriginProtection
-	guess  *guard.Guard // of tokens
-	paths  map[string]map[string]endpoint
-	log    *slog.Logger
-	denied *logs.Kind
-	server *logs.Kind
+	daemon   Daemon
+	access   atomic.Pointer[Access]
+	cross    *http.CrossOriginProtection
+	guess    *guard.Guard // of tokens
+	guessing sync.Mutex
+	paths    map[string]map[string]endpoint
+	log      *slog.Logger
+	denied   *logs.Kind
+	server   *logs.Kind
 }
 
 // An endpoint is what answers a method of a path.

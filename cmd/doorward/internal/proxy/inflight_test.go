@@ -113,6 +113,11 @@ func TestInFlight(t *testing.T) {
 	for range 7 {
 		release <- true
 	}
+	until(t, "an empty door", func() bool {
+		left := 0
+		s.proxy.InFlight(func(_ string, n int) { left += n })
+		return left == 0
+	})
 	// Loopback callers, who may be all callers of a proxy, have no share.
 	running = append(running, again)
 	for range 3 {
