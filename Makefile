@@ -9,7 +9,7 @@
 
 # Nested modules require the core by version and carry no replace. They are tidied
 # through a copy of their go.mod that has one.
-NESTED = bench cmd/doorward
+NESTED = bench cmd/doorward redisstore
 MODULES = . $(NESTED)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 1m

@@ -106,7 +106,8 @@ func (o *Outcome) UnmarshalText(text []byte) error {
 
 // Ticket names one reservation for ever: no other reservation of this process or
 // a later one has the same. The zero Ticket names none. Only the limiter that
-// issued a ticket can read it.
+// issued a ticket can read it. The top bit of B is 0 in all that limiters issue: whoever
+// passes on tickets of two kinds can tell them apart by it.
 type Ticket struct{ A, B uint64 }
 
 // Cleared says how many failures a success cleared and when the first of them was

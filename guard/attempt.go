@@ -121,19 +121,43 @@ func (g *Guard) judge(r *Request, known bool, seats *seats, now time.Time) (v Ve
 }
 
 // Check answers as Attempt would and charges nothing. An edge asks it before it reads
-// a body, so that a locked caller costs nothing more. With a Store everything passes:
-// a question that charges nothing is not worth a round trip.
+// a body, so that a locked caller costs nothing more. With a Store everything passes but
+// what a Checker refuses: a question that charges nothing is not worth a round trip.
 func (g *Guard) Check(r Request, now time.Time) Verdict {
 	p := Permit{guard: g, request: r}
 	if g.settledByList(&p) {
 		return p.Verdict
 	}
 	if g.config.Store != nil {
-		return Verdict{Decision: doorward.Decision{Allowed: true}}
+		return g.checkStore(&r, now)
 	}
 	var seats seats
 	v, _ := g.judge(&r, g.known(&r, now), &seats, now)
 	return v
+}
+
+func (g *Guard) checkStore(r *Request, now time.Time) Verdict {
+	if s, ok := g.config.Store.(Checker); ok {
+		known := g.mayBeKnown(r)
+		charges, places := g.charges(r, known, now)
+		if s.Check(charges) {
+			v, _ := g.count(charges, places, known)
+			return v
+		}
+	}
+	return Verdict{Decision: doorward.Decision{Allowed: true}}
+}
+
+// count returns what a Store decided, and the places of what it charged if it refused
+// nothing.
+func (g *Guard) count(charges []Charge, places []int, known bool) (v Verdict, charged uint16) {
+	b := newBallot(known)
+	for n, c := range charges {
+		if b.count(&g.rules[places[n]], c.Decision) {
+			charged |= 1 << places[n]
+		}
+	}
+	return b.verdict(), charged
 }
 
 // AttemptContext is Attempt for a guard with a Store. An error means that the store
@@ -147,7 +171,7 @@ func (g *Guard) AttemptContext(ctx context.Context, r Request, now time.Time) (P
 	if g.settledByList(&p) {
 		return p, nil
 	}
-	known := r.Device != (doorward.Key{}) && slices.ContainsFunc(g.rules, func(r rule) bool { return r.Per == Device })
+	known := g.mayBeKnown(&r)
 	charges, places := g.charges(&r, known, now)
 	err := g.config.Store.Reserve(ctx, charges)
 	if err == nil && known && overflows(charges) {
@@ -162,22 +186,28 @@ func (g *Guard) AttemptContext(ctx context.Context, r Request, now time.Time) (P
 		p.Verdict = Verdict{Decision: doorward.Decision{Reason: doorward.Unavailable}}
 		return p, fmt.Errorf("guard: store cannot decide: %w", err)
 	}
-	b := newBallot(known)
+	v, charged := g.count(charges, places, known)
+	if p.Verdict = v; !v.Allowed {
+		return p, nil
+	}
+	p.charged = charged
 	for n, c := range charges {
-		if b.count(&g.rules[places[n]], c.Decision) {
-			p.charged |= 1 << places[n]
+		if charged&(1<<places[n]) != 0 {
 			p.tickets[places[n]] = c.Ticket
 		}
 	}
-	if p.Verdict = b.verdict(); !p.Allowed {
-		p.charged = 0
-	}
 	return p, nil
+}
+
+// mayBeKnown reports whether a request is to be tried as one of a known device.
+func (g *Guard) mayBeKnown(r *Request) bool {
+	return r.Device != (doorward.Key{}) && slices.ContainsFunc(g.rules, func(r rule) bool { return r.Per == Device })
 }
 
 // charges lists what a request is charged to and the place of each rule in g.rules.
 func (g *Guard) charges(r *Request, known bool, now time.Time) (charges []Charge, places []int) {
 	family := familyOf(r.Addr)
+	charges, places = make([]Charge, 0, len(g.rules)), make([]int, 0, len(g.rules))
 	for i := range g.rules {
 		rule := &g.rules[i]
 		if key, _, applies := rule.charge(r, family, known); applies {

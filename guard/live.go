@@ -1,16 +1,18 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/doorward/doorward"
 	ledger "github.com/doorward/doorward/internal/limiter"
 )
 
-// ErrStore is what a guard with a Store answers to whoever asks what it counted: its
-// counts are elsewhere.
+// ErrStore is what a guard with a Store answers to whoever asks for what that does not
+// show: the pages of its entries, and all of it unless it is an Operator.
 var ErrStore = errors.New("guard: the Store has the counts")
 
 // ledgers returns what r keeps its entries in, each once.
@@ -25,9 +27,6 @@ func (r *rule) ledgers() (ls []ledger.Ledger) {
 
 // find returns the rule of a name.
 func (g *Guard) find(name string) (*rule, error) {
-	if g.config.Store != nil {
-		return nil, ErrStore
-	}
 	for i := range g.rules {
 		if r := &g.rules[i]; r.Name == name {
 			return r, nil
@@ -36,11 +35,39 @@ func (g *Guard) find(name string) (*rule, error) {
 	return nil, fmt.Errorf("guard: no rule is named %q", name)
 }
 
+// operator returns the Store, nil if counts are in memory. A Store that is no Operator is
+// an error.
+func (g *Guard) operator() (Operator, error) {
+	if g.config.Store == nil {
+		return nil, nil
+	}
+	o, ok := g.config.Store.(Operator)
+	if !ok {
+		return nil, ErrStore
+	}
+	return o, nil
+}
+
 // Stats returns the live figures of a rule, of both families together. It takes constant
-// time.
-func (g *Guard) Stats(rule string) (s doorward.Stats, err error) {
+// time. With a Store use StatsContext.
+func (g *Guard) Stats(rule string) (doorward.Stats, error) {
+	return g.StatsContext(context.Background(), rule)
+}
+
+// StatsContext is Stats for a guard with a Store.
+func (g *Guard) StatsContext(ctx context.Context, rule string) (s doorward.Stats, err error) {
+	o, err := g.operator()
+	if err != nil {
+		return s, err
+	}
 	r, err := g.find(rule)
 	if err != nil {
+		return s, err
+	}
+	if o != nil {
+		if s, err = o.Stats(ctx, &r.Rule); err != nil {
+			err = fmt.Errorf("guard: store has no figures of rule %q: %w", rule, err)
+		}
 		return s, err
 	}
 	for _, l := range r.ledgers() {
@@ -63,6 +90,9 @@ const MaxPage = ledger.MaxPage
 // changes; one that comes or goes meanwhile may be missing, and one that goes and comes
 // back may be there twice. Clear and Load begin anew.
 func (g *Guard) AppendEntries(dst []doorward.Entry, rule string, show doorward.Show, c Cursor, places int, now time.Time) ([]doorward.Entry, Cursor, error) {
+	if g.config.Store != nil {
+		return dst, 0, ErrStore
+	}
 	r, err := g.find(rule)
 	if err != nil {
 		return dst, 0, err
@@ -98,21 +128,39 @@ type Finding struct {
 
 // Lookup returns what each rule that applies to r says of it, in the order that they are
 // charged. It charges nothing, and Stats do not count it. Exempt and Blocked networks are
-// looked up like others: ask Check whether they apply.
+// looked up like others: ask Check whether they apply. With a Store use LookupContext.
 func (g *Guard) Lookup(r Request, now time.Time) ([]Finding, error) {
-	if g.config.Store != nil {
-		return nil, ErrStore
+	return g.LookupContext(context.Background(), r, now)
+}
+
+// LookupContext is Lookup for a guard with a Store.
+func (g *Guard) LookupContext(ctx context.Context, r Request, now time.Time) ([]Finding, error) {
+	o, err := g.operator()
+	if err != nil {
+		return nil, err
 	}
-	var found []Finding
-	known, family := g.known(&r, now), familyOf(r.Addr)
+	known := g.mayBeKnown(&r)
+	found, err := g.findings(ctx, o, &r, known, now)
+	if known && slices.ContainsFunc(found, func(x Finding) bool { return x.Per == Device && x.Decision.Overflow }) {
+		found, err = g.findings(ctx, o, &r, false, now) // as a stranger
+	}
+	return found, err
+}
+
+func (g *Guard) findings(ctx context.Context, o Operator, r *Request, known bool, now time.Time) (found []Finding, err error) {
+	family := familyOf(r.Addr)
 	for i := range g.rules {
 		rule := &g.rules[i]
-		key, f, applies := rule.charge(&r, family, known)
+		key, f, applies := rule.charge(r, family, known)
 		if !applies {
 			continue
 		}
 		x := Finding{Rule: rule.Name, Per: rule.Per, Action: rule.Action}
-		x.Entry, x.Tracked, x.Decision = rule.tables[f].Ledger().Look(key, now)
+		if o == nil {
+			x.Entry, x.Tracked, x.Decision = rule.tables[f].Ledger().Look(key, now)
+		} else if x.Entry, x.Tracked, x.Decision, err = o.Look(ctx, &rule.Rule, key, now); err != nil {
+			return nil, fmt.Errorf("guard: store cannot look into rule %q: %w", rule.Name, err)
+		}
 		found = append(found, x)
 	}
 	return found, nil
@@ -120,21 +168,35 @@ func (g *Guard) Lookup(r Request, now time.Time) ([]Finding, error) {
 
 // Unlock forgets a key in one rule, or in all if rule is empty: what it counted, its
 // lockout, and its attempts in flight, whose permits change nothing there from then on.
-// What a key was charged to an overflow entry, or a throttle for everyone, stays.
+// What a key was charged to an overflow entry, or a throttle for everyone, stays. With a
+// Store use UnlockContext.
 func (g *Guard) Unlock(rule string, k doorward.Key) error {
-	return g.each(rule, func(l ledger.Ledger) { l.Unlock(k) })
+	return g.UnlockContext(context.Background(), rule, k)
+}
+
+// UnlockContext is Unlock for a guard with a Store. An error of the store does not keep
+// the other rules from being tried.
+func (g *Guard) UnlockContext(ctx context.Context, rule string, k doorward.Key) error {
+	return g.each(rule, func(l ledger.Ledger) { l.Unlock(k) }, func(o Operator, r *Rule) error { return o.Unlock(ctx, r, k) })
 }
 
 // Clear forgets everything that one rule counted, or all of them if rule is empty,
 // overflow entries and ceilings too. Permits of before change nothing there from then on.
-func (g *Guard) Clear(rule string) error {
-	return g.each(rule, ledger.Ledger.Clear)
+// With a Store use ClearContext.
+func (g *Guard) Clear(rule string) error { return g.ClearContext(context.Background(), rule) }
+
+// ClearContext is Clear for a guard with a Store. An error of the store does not keep the
+// other rules from being tried.
+func (g *Guard) ClearContext(ctx context.Context, rule string) error {
+	return g.each(rule, ledger.Ledger.Clear, func(o Operator, r *Rule) error { return o.Clear(ctx, r) })
 }
 
-// each calls f for what the rule of a name, or every rule, keeps.
-func (g *Guard) each(rule string, f func(ledger.Ledger)) error {
-	if g.config.Store != nil {
-		return ErrStore
+// each calls memory for what the rule of a name, or every rule, keeps, or store for the
+// rule if counts are there.
+func (g *Guard) each(rule string, memory func(ledger.Ledger), store func(Operator, *Rule) error) error {
+	o, err := g.operator()
+	if err != nil {
+		return err
 	}
 	if rule != "" {
 		if _, err := g.find(rule); err != nil {
@@ -142,11 +204,18 @@ func (g *Guard) each(rule string, f func(ledger.Ledger)) error {
 		}
 	}
 	for i := range g.rules {
-		if r := &g.rules[i]; rule == "" || r.Name == rule {
+		r := &g.rules[i]
+		switch {
+		case rule != "" && r.Name != rule:
+		case o != nil:
+			if e := store(o, &r.Rule); e != nil {
+				err = errors.Join(err, fmt.Errorf("guard: store cannot forget in rule %q: %w", r.Name, e))
+			}
+		default:
 			for _, l := range r.ledgers() {
-				f(l)
+				memory(l)
 			}
 		}
 	}
-	return nil
+	return err
 }

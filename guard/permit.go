@@ -138,7 +138,7 @@ func (p *Permit) settleStore(ctx context.Context, o doorward.Outcome, now time.T
 			key, _, _ := r.charge(&p.request, family, r.Per == Device)
 			charges = append(charges, Charge{
 				Rule: &r.Rule, Key: key, Now: now, Ticket: p.tickets[i], Outcome: r.settledAs(o),
-				GiveBack: r.isGiven() && o == doorward.Succeeded, Apart: p.apart(r, o),
+				GiveBack: r.isGiven() && o == doorward.Succeeded, Apart: p.apart(r, o) || r.Per == Pair && p.missed(),
 			})
 		}
 	}
@@ -161,6 +161,19 @@ func (p *Permit) apart(r *rule, o doorward.Outcome) bool {
 	return o == doorward.Malformed && r.Per == Pair && slices.ContainsFunc(p.guard.rules, func(r rule) bool {
 		return r.isGiven() && r.settledAs(o) == doorward.Void
 	})
+}
+
+// missed reports whether some rule that is given back to and applies is not charged: then
+// the pair was reserved apart, which a Store may not know any more.
+func (p *Permit) missed() bool {
+	family := familyOf(p.request.Addr)
+	for i := range p.guard.rules {
+		r := &p.guard.rules[i]
+		if _, _, applies := r.charge(&p.request, family, false); applies && r.isGiven() && p.charged&(1<<i) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // settledAs returns the outcome that r is told. What was refused before any costly

@@ -48,3 +48,25 @@ type Charge struct {
 	Cleared  doorward.Cleared
 	Lockout  time.Duration // that it started, as lockout.SettleTold has it
 }
+
+// A Checker is a Store that knows some refusals by heart.
+type Checker interface {
+	// Check reports whether Reserve would refuse the attempt without asking far away, and
+	// fills in Decision of each charge if so. It charges nothing.
+	Check(charges []Charge) (refused bool)
+}
+
+// An Operator is a Store that also shows what it counts, and forgets it, for whoever is
+// on call. Rules are those of the guard; they must not be changed.
+type Operator interface {
+	// Stats returns the live figures of a rule, as far as the store has them.
+	Stats(ctx context.Context, rule *Rule) (doorward.Stats, error)
+	// Look returns what is known of a key, whether it has an entry of its own, and what
+	// it would be answered. It charges and counts nothing. By the clock of the process
+	// that asks it is now.
+	Look(ctx context.Context, rule *Rule, k doorward.Key, now time.Time) (doorward.Entry, bool, doorward.Decision, error)
+	// Unlock forgets a key: what it counted, its lockout, and its reservations.
+	Unlock(ctx context.Context, rule *Rule, k doorward.Key) error
+	// Clear forgets everything that a rule counted, overflow entries too.
+	Clear(ctx context.Context, rule *Rule) error
+}

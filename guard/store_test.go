@@ -147,6 +147,66 @@ func TestStoreAgreesWithMemory(t *testing.T) {
 	}
 }
 
+// Whoever sees only how an attempt ended knows from it whether the pair alone counts it.
+func TestStoreIsToldApart(t *testing.T) {
+	ctx := context.Background()
+	one := free(1, time.Minute, time.Minute)
+	store := &toldStore{limiterStore: limiterStore{limiters: map[string]*lockout.Limiter{}}}
+	s := tell(t, guard.Config{Store: store, Rules: []guard.Rule{
+		{Name: "trial", Action: guard.Shadow, Lockout: one},
+		{Name: "trial-code", Per: guard.Challenge, Action: guard.Shadow, Lockout: one},
+		{Name: "pair", Per: guard.Pair, Lockout: free(9, time.Minute, time.Minute)},
+		{Name: "device", Per: guard.Device, Lockout: free(9, time.Minute, time.Minute)},
+		{Name: "subject", Per: guard.Subject, Lockout: free(9, time.Minute, time.Minute)},
+	}})
+	q := from("192.0.2.1")
+	q.Subject = doorward.KeyFromName("ada")
+	known := q
+	known.Addr, known.Device = netip.MustParseAddr("192.0.2.2"), doorward.KeyFromName("telephone")
+	code := q
+	code.Addr, code.Challenge = netip.MustParseAddr("192.0.2.3"), doorward.KeyFromName("123456")
+	elsewhere := code
+	elsewhere.Addr = netip.MustParseAddr("192.0.2.4")
+	for i, c := range []struct {
+		q     guard.Request
+		o     doorward.Outcome
+		apart bool
+	}{
+		{q, doorward.Void, false},
+		{q, doorward.Failed, false},         // locks the trial
+		{q, doorward.Failed, true},          // which does not count this
+		{known, doorward.Failed, true},      // nor the subject this
+		{code, doorward.Failed, false},      // locks the trial of the code
+		{elsewhere, doorward.Failed, false}, // which does not matter: it is not given back
+		{from("192.0.2.9"), doorward.Failed, false},
+	} {
+		p, err := s.AttemptContext(ctx, c.q, at(float64(i)))
+		if !p.Allowed || err != nil {
+			t.Fatalf("%d: %+v, %v", i, p.Verdict, err)
+		}
+		store.told = nil
+		if _, err := p.SettleContext(ctx, c.o, at(float64(i))); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range store.told {
+			if x.Apart != (c.apart && x.Rule.Per == guard.Pair) {
+				t.Errorf("%d: rule %s: apart %v", i, x.Rule.Name, x.Apart)
+			}
+		}
+	}
+}
+
+// A toldStore remembers what it was to settle last.
+type toldStore struct {
+	limiterStore
+	told []guard.Charge
+}
+
+func (s *toldStore) Settle(ctx context.Context, charges []guard.Charge) error {
+	s.told = append(s.told, charges...)
+	return s.limiterStore.Settle(ctx, charges)
+}
+
 func TestStoreFails(t *testing.T) {
 	ctx := context.Background()
 	broken := errors.New("connection refused")

@@ -121,6 +121,9 @@ func (p *pool) leave(first, r uint32) uint32 {
 	return first
 }
 
+// The top bit of a ticket is 0: there are fewer slots than that.
+const _ = uint(1<<31 - 1 - MaxCapacity)
+
 // ticket names r for ever. A ticket tells slot, use of the slot, end of the lease,
 // key and table, so it matches no other reservation: the same slot would have to
 // be used 2^32 times within one nanosecond.
