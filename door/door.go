@@ -125,7 +125,7 @@ const MaxPath = 8 << 10
 
 // Match says whether r is an attempt at d. Two doors that do not overlap (see
 // Overlaps) may both cover one contorted target: nobody can say which of them it
-// knocks at, and it deserves a 400 as well.
+// knocks at, and it deserves a 400 as well (see Find).
 //
 // Methods are compared without regard to letter case, since some applications do.
 func (d *Door) Match(r Request) Match {
@@ -152,6 +152,30 @@ func (d *Door) Match(r Request) Match {
 		}
 	}
 	return None
+}
+
+// Find returns the place in doors of the one that r is at: the first that covers it, or
+// the one at which it is Bad. A contorted target that two doors cover though they do not
+// overlap is Bad at the second: its caller would choose which of them is charged. With
+// None the place is -1.
+func Find(doors []*Door, r Request) (int, Match) {
+	first := -1
+	for i, d := range doors {
+		switch d.Match(r) {
+		case Bad:
+			return i, Bad
+		case Covered:
+			if first < 0 {
+				first = i
+			} else if !Overlaps(doors[first], d) {
+				return i, Bad
+			}
+		}
+	}
+	if first < 0 {
+		return -1, None
+	}
+	return first, Covered
 }
 
 // matchAny tries every reading of path.

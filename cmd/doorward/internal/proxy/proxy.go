@@ -158,28 +158,13 @@ func (s *set) resolve(r *http.Request) (netip.Addr, clientip.How) {
 	return s.config.Clients.Resolve(peer, r.Header[s.config.Clients.Header()])
 }
 
-// find returns the door that q is at. A contorted target may be at two doors whose
-// routes have nothing in common: that is Bad, since its caller would choose which of
-// them is charged.
+// find returns the door that q is at, nil if it is at none.
 func (s *set) find(q door.Request) (*guarded, door.Match) {
-	var first *guarded
-	for i := range s.doors {
-		d := &s.doors[i]
-		switch d.Match.Match(q) {
-		case door.Bad:
-			return d, door.Bad
-		case door.Covered:
-			if first == nil {
-				first = d
-			} else if !door.Overlaps(first.Match, d.Match) {
-				return d, door.Bad
-			}
-		}
+	i, m := door.Find(s.matches, q)
+	if i < 0 {
+		return nil, m
 	}
-	if first == nil {
-		return nil, door.None
-	}
-	return first, door.Covered
+	return &s.doors[i], m
 }
 
 // bad answers a request that cannot be judged.

@@ -6,14 +6,16 @@ import (
 	"slices"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/subject"
+	"github.com/doorward/doorward/door"
 	"github.com/doorward/doorward/httpguard"
 )
 
 // A set is what a reload puts in the place of another: the doors, and all that is asked
 // once for each request. It does not change. A request keeps the one that it began with.
 type set struct {
-	config Config
-	doors  []guarded
+	config  Config
+	doors   []guarded
+	matches []*door.Door // of doors
 }
 
 // newSet builds the doors of c, which is complete.
@@ -45,6 +47,7 @@ func (p *Proxy) newSet(c Config) (*set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("proxy: door %q: %w", d.Name, err)
 		}
+		s.matches = append(s.matches, d.Match)
 		s.doors = append(s.doors, guarded{Door: d, handler: gate.Handler(attempts), inFlight: newInFlight(d.most(c))})
 	}
 	return s, nil
