@@ -154,14 +154,9 @@ func (fl explainFlags) doors(args []string) ([]explain.Door, error) {
 	case fl.door != "" && len(args) == 0:
 		return nil, usageError{command, "--door needs a file that has the door"}
 	case fl.preset != "":
-		preset, ok := guard.Presets()[fl.preset]
-		if !ok {
-			names := slices.Sorted(maps.Keys(guard.Presets()))
-			msg := fmt.Sprintf("--preset must be one of %s, got %q", strings.Join(names, ", "), fl.preset)
-			if best := config.Closest(fl.preset, names); best != "" {
-				msg = fmt.Sprintf("--preset %q is unknown, did you mean %s?", fl.preset, best)
-			}
-			return nil, usageError{command, msg}
+		preset, err := presetOf(command, fl.preset)
+		if err != nil {
+			return nil, err
 		}
 		return []explain.Door{{Name: fmt.Sprintf("preset %q", fl.preset), Subjects: charges(preset, guard.Subject), Guard: preset}}, nil
 	case len(args) == 0:
@@ -172,6 +167,19 @@ func (fl explainFlags) doors(args []string) ([]explain.Door, error) {
 		return nil, err
 	}
 	return guards(c, fl.door)
+}
+
+// presetOf returns the preset that a flag of a command names.
+func presetOf(command, name string) (guard.Config, error) {
+	preset, ok := guard.Presets()[name]
+	if ok {
+		return preset, nil
+	}
+	names := slices.Sorted(maps.Keys(guard.Presets()))
+	if best := config.Closest(name, names); best != "" {
+		return preset, usageError{command, fmt.Sprintf("--preset %q is unknown, did you mean %s?", name, best)}
+	}
+	return preset, usageError{command, fmt.Sprintf("--preset must be one of %s, got %q", strings.Join(names, ", "), name)}
 }
 
 func charges(c guard.Config, per guard.Per) bool {

@@ -58,7 +58,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.AddGroup(&cobra.Group{ID: setUp, Title: "To guard an application:"}, &cobra.Group{ID: onCall, Title: "To ask a daemon that serves, and to change things there:"})
-	root.AddCommand(newServe(), newCheck(), newExplain(), newDoctor(), newDemo())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newReplay(), newDoctor(), newDemo())
 	for _, c := range root.Commands() {
 		c.GroupID = setUp
 	}

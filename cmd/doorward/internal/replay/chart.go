@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/doorward/doorward/cmd/doorward/internal/layout"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 )
 
 // Charts are drawn in units of a picture of this width. The page scales them; colours are
@@ -69,7 +69,7 @@ func (d *drawing) axis(most, height float64) func(float64) float64 {
 	y := func(v float64) float64 { return top + height*(1-v/end) }
 	for _, v := range marks {
 		d.line(left, y(v), chartWidth-right, y(v), "grid")
-		d.text(left-8, y(v)+4, "label", "end", layout.Count(int64(v)))
+		d.text(left-8, y(v)+4, "label", "end", plain.Count(int64(v)))
 	}
 	return y
 }
@@ -112,7 +112,7 @@ func (t Timeline) chart() template.HTML {
 			from := y(sum)
 			sum += float64(n)
 			bars.rect(x, y(sum), max(width-min(1, width/5), 0.5), from-y(sum), of.class)
-			parts = append(parts, fmt.Sprintf("%s %s", layout.Count(n), of.name))
+			parts = append(parts, fmt.Sprintf("%s %s", plain.Count(n), of.name))
 		}
 		if sum > 0 {
 			at := t.From.Add(time.Duration(int64(i)*t.Seconds) * time.Second)
@@ -153,7 +153,7 @@ func networkChart(all []Network) template.HTML {
 		d.text(names-10, y+15, "name", "end", n.Network)
 		x := float64(names)
 		fmt.Fprintf(d, "<g><title>%s</title>", html.EscapeString(fmt.Sprintf("%s: %s wrong admitted, %s wrong refused, %s right",
-			n.Network, layout.Count(n.AdmittedFailed), layout.Count(n.RefusedFailed), layout.Count(n.Succeeded))))
+			n.Network, plain.Count(n.AdmittedFailed), plain.Count(n.RefusedFailed), plain.Count(n.Succeeded))))
 		for _, part := range []struct {
 			class string
 			n     int64
@@ -164,7 +164,7 @@ func networkChart(all []Network) template.HTML {
 			}
 		}
 		d.WriteString("</g>")
-		d.text(x+7, y+15, "label", "start", layout.Count(n.attempts()))
+		d.text(x+7, y+15, "label", "start", plain.Count(n.attempts()))
 	}
 	return d.done(float64(top+step*len(all)+4), "Attempts by network")
 }
@@ -184,12 +184,12 @@ func (s *Suggestions) chart() template.HTML {
 	}
 	for _, v := range marks {
 		d.line(x(v), top+height, x(v), top+height+4, "tick")
-		d.text(x(v), top+height+18, "label", "middle", layout.Count(int64(v)))
+		d.text(x(v), top+height+18, "label", "middle", plain.Count(int64(v)))
 	}
 	dot := func(p Suggestion, radius float64, class string) {
 		flag, _ := p.Policy()
 		fmt.Fprintf(d, `<circle cx="%.1f" cy="%.1f" r="%.1f" class="%s"><title>%s</title></circle>`, x(float64(p.HonestRefused)), y(float64(p.AdmittedFailed)), radius, class,
-			html.EscapeString(fmt.Sprintf("%s: %s guesses admitted, %s honest callers refused", flag, layout.Count(p.AdmittedFailed), layout.Count(p.HonestRefused))))
+			html.EscapeString(fmt.Sprintf("%s: %s guesses admitted, %s honest callers refused", flag, plain.Count(p.AdmittedFailed), plain.Count(p.HonestRefused))))
 	}
 	for _, p := range s.All {
 		dot(p, 3, "tried")

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/doorward/doorward/cmd/doorward/internal/config"
-	"github.com/doorward/doorward/cmd/doorward/internal/layout"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 )
 
 // Rows of lists at a terminal. JSON and HTML have more.
@@ -26,13 +26,13 @@ func (p *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	title := fmt.Sprintf("Replay of %s", p.source())
 	fmt.Fprintf(&b, "%s\n%s\n", title, strings.Repeat("=", utf8.RuneCountInString(title)))
-	layout.Wrap(&b, "log     ", p.log())
+	plain.Wrap(&b, "log     ", p.log())
 	if p.First != nil {
-		layout.Wrap(&b, "time    ", fmt.Sprintf("%s to %s (%s)", stamp(*p.First), stamp(*p.Last), seconds(p.Last.Sub(*p.First).Seconds())))
+		plain.Wrap(&b, "time    ", fmt.Sprintf("%s to %s (%s)", stamp(*p.First), stamp(*p.Last), seconds(p.Last.Sub(*p.First).Seconds())))
 	}
 	p.writeUnreadable(&b)
 	for _, n := range p.Notes {
-		layout.Wrap(&b, "note    ", n)
+		plain.Wrap(&b, "note    ", n)
 	}
 	if len(p.Compared) > 0 {
 		p.writeCompared(&b)
@@ -41,7 +41,7 @@ func (p *Report) WriteText(w io.Writer) error {
 	}
 	b.WriteString("\nIn short\n")
 	for _, w := range p.Verdict.Words {
-		layout.Wrap(&b, "  ", w)
+		plain.Wrap(&b, "  ", w)
 	}
 	p.writeRules(&b)
 	p.writeHonest(&b)
@@ -78,7 +78,7 @@ func (p *Report) log() string {
 
 func (p *Report) writeUnreadable(b *strings.Builder) {
 	for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
-		layout.Wrap(b, "unread  ", fmt.Sprintf("%s: %s", many(p.Kinds[kind], "line"), kind))
+		plain.Wrap(b, "unread  ", fmt.Sprintf("%s: %s", many(p.Kinds[kind], "line"), kind))
 		for _, s := range p.Samples {
 			if s.Kind == kind {
 				fmt.Fprintf(b, "          %s:%d: %s\n", printable(s.File), s.Line, printable(s.Text))
@@ -97,7 +97,7 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 func (p *Report) writeTotals(b *strings.Builder) {
 	t := &p.Totals
-	n := layout.Count
+	n := plain.Count
 	fmt.Fprintf(b, "\nWhat %s would have done\n", printable(p.Policy))
 	rows := [][]string{
 		{"", "failed", "succeeded"},
@@ -109,7 +109,7 @@ func (p *Report) writeTotals(b *strings.Builder) {
 		rows[1] = append(rows[1], n(t.AdmittedVoid))
 		rows[2] = append(rows[2], n(t.RefusedVoid))
 	}
-	layout.Table(b, rows, 0)
+	plain.Table(b, rows, 0)
 	b.WriteByte('\n')
 	rows = nil
 	for _, row := range figures {
@@ -117,7 +117,7 @@ func (p *Report) writeTotals(b *strings.Builder) {
 			rows = append(rows, []string{row.name, v, row.what})
 		}
 	}
-	layout.Table(b, rows, 1)
+	plain.Table(b, rows, 1)
 }
 
 // figures are those of totals beside the attempts themselves.
@@ -126,20 +126,20 @@ var figures = []struct {
 	value      func(*Totals) string
 	always     bool
 }{
-	{"callers", "IPv4 addresses and IPv6 /64s", func(t *Totals) string { return layout.Count(t.Keys) }, true},
-	{"locked", "kept out by a lockout", func(t *Totals) string { return layout.Count(t.KeysLocked) }, true},
-	{"refused", "had an attempt refused", func(t *Totals) string { return layout.Count(t.KeysRefused) }, true},
-	{"honest", "had a success", func(t *Totals) string { return layout.Count(t.Honest) }, true},
-	{"honest refused", "had a success, and an attempt refused: the price", func(t *Totals) string { return layout.Count(t.HonestRefused) }, true},
-	{"lockouts", "", func(t *Totals) string { return layout.Count(t.Lockouts) }, true},
+	{"callers", "IPv4 addresses and IPv6 /64s", func(t *Totals) string { return plain.Count(t.Keys) }, true},
+	{"locked", "kept out by a lockout", func(t *Totals) string { return plain.Count(t.KeysLocked) }, true},
+	{"refused", "had an attempt refused", func(t *Totals) string { return plain.Count(t.KeysRefused) }, true},
+	{"honest", "had a success", func(t *Totals) string { return plain.Count(t.Honest) }, true},
+	{"honest refused", "had a success, and an attempt refused: the price", func(t *Totals) string { return plain.Count(t.HonestRefused) }, true},
+	{"lockouts", "", func(t *Totals) string { return plain.Count(t.Lockouts) }, true},
 	{"longest lockout", "", func(t *Totals) string { return config.ShowDuration(time.Duration(t.Longest * float64(time.Second))) }, true},
-	{"exempt", "attempts that passed uncharged", func(t *Totals) string { return layout.Count(t.Exempt) }, false},
-	{"step up", "attempts that were asked for a stronger proof", func(t *Totals) string { return layout.Count(t.StepUp) }, false},
+	{"exempt", "attempts that passed uncharged", func(t *Totals) string { return plain.Count(t.Exempt) }, false},
+	{"step up", "attempts that were asked for a stronger proof", func(t *Totals) string { return plain.Count(t.StepUp) }, false},
 }
 
 func (p *Report) writeCompared(b *strings.Builder) {
 	b.WriteString("\nSide by side\n")
-	layout.Table(b, p.compared(), 0)
+	plain.Table(b, p.compared(), 0)
 }
 
 // compared are the figures of all policies side by side.
@@ -162,7 +162,7 @@ func (p *Report) compared() [][]string {
 			rows = append(rows, row)
 		}
 	}
-	n := layout.Count
+	n := plain.Count
 	add("failed, admitted", true, func(t *Totals) string { return n(t.AdmittedFailed) })
 	add("failed, refused", true, func(t *Totals) string { return n(t.RefusedFailed) })
 	add("succeeded, admitted", true, func(t *Totals) string { return n(t.AdmittedSucceeded) })
@@ -180,11 +180,11 @@ func (p *Report) writeRules(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "\nWhat each rule of %s did, and what it alone would have refused\n", printable(p.Policy))
-	layout.Table(b, p.ruleRows(), 2)
+	plain.Table(b, p.ruleRows(), 2)
 }
 
 func (p *Report) ruleRows() [][]string {
-	n := layout.Count
+	n := plain.Count
 	rows := [][]string{{"rule", "refused", "lockouts", "alone: failed", "succeeded", "charges", "limit"}}
 	guards := map[string]bool{}
 	for _, r := range p.Rules {
@@ -220,17 +220,17 @@ func (p *Report) writeHonest(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nThe price: of %s with a success %s refused\n", many(p.Honest, "caller"), wasWere(p.HonestRefused))
 	rows := p.honestRows(honestRows)
-	layout.Table(b, rows, 1)
+	plain.Table(b, rows, 1)
 	if more := p.HonestRefused - int64(len(rows)-1); more > 0 {
-		fmt.Fprintf(b, "  and %s more\n", layout.Count(more))
+		fmt.Fprintf(b, "  and %s more\n", plain.Count(more))
 	}
-	layout.Wrap(b, "  ", honestWords)
+	plain.Wrap(b, "  ", honestWords)
 }
 
 const honestWords = "A guesser who guessed right has a success as well: a caller with many wrong attempts may be one."
 
 func (p *Report) honestRows(most int) [][]string {
-	n := layout.Count
+	n := plain.Count
 	rows := [][]string{{"caller", "right: admitted", "refused", "wrong: admitted", "refused", "first refused"}}
 	for _, h := range p.HonestList[:min(len(p.HonestList), most)] {
 		rows = append(rows, []string{h.Network, n(h.AdmittedSucceeded), n(h.RefusedSucceeded), n(h.AdmittedFailed), n(h.RefusedFailed), stamp(h.FirstRefused)})
@@ -242,7 +242,7 @@ func wasWere(n int64) string {
 	if n == 1 {
 		return "1 was"
 	}
-	return layout.Count(n) + " were"
+	return plain.Count(n) + " were"
 }
 
 func writeNetworks(b *strings.Builder, title string, all []Network, callers bool) {
@@ -250,7 +250,7 @@ func writeNetworks(b *strings.Builder, title string, all []Network, callers bool
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
-	n := layout.Count
+	n := plain.Count
 	rows := [][]string{{"network", "callers", "wrong: admitted", "refused", "right", ""}}
 	for _, w := range all[:min(len(all), networkRows)] {
 		locked := ""
@@ -264,7 +264,7 @@ func writeNetworks(b *strings.Builder, title string, all []Network, callers bool
 			rows[i] = append(row[:1:1], row[2:]...)
 		}
 	}
-	layout.Table(b, rows, 1)
+	plain.Table(b, rows, 1)
 }
 
 func (p *Report) writeGuessers(b *strings.Builder) {
@@ -273,7 +273,7 @@ func (p *Report) writeGuessers(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nWhat the %s that got through have in common\n", many(p.AdmittedFailed, "wrong attempt"))
 	for _, row := range p.common() {
-		layout.Wrap(b, fmt.Sprintf("  %-8s", row[0]), strings.TrimPrefix(row[1]+": ", ": ")+row[2])
+		plain.Wrap(b, fmt.Sprintf("  %-8s", row[0]), strings.TrimPrefix(row[1]+": ", ": ")+row[2])
 	}
 }
 
@@ -307,12 +307,12 @@ func (p *Report) common() (rows [][]string) {
 
 func (s *Suggestions) write(b *strings.Builder) {
 	b.WriteString("\nWhat lockouts per network could do\n")
-	layout.Wrap(b, "  ", s.intro())
-	layout.Table(b, s.rows(), 0)
+	plain.Wrap(b, "  ", s.intro())
+	plain.Table(b, s.rows(), 0)
 }
 
 func (s *Suggestions) intro() string {
-	text := fmt.Sprintf("Of %s lockouts, each as the only rule, these are the ones that no other beats: each other one admits more wrong attempts, refuses more honest callers, or does no better.", layout.Count(int64(s.Tried)))
+	text := fmt.Sprintf("Of %s lockouts, each as the only rule, these are the ones that no other beats: each other one admits more wrong attempts, refuses more honest callers, or does no better.", plain.Count(int64(s.Tried)))
 	if s.Honest == 0 {
 		text += " Nobody in this log has a success, so it does not show what a lockout costs honest people: take one that others have chosen for such a door, not the strictest."
 	}
@@ -320,7 +320,7 @@ func (s *Suggestions) intro() string {
 }
 
 func (s *Suggestions) rows() [][]string {
-	n := layout.Count
+	n := plain.Count
 	rows := [][]string{{"--lockout", "wrong: admitted", "of " + n(s.Guesses), "honest callers refused", "of " + n(s.Honest), "right: refused"}}
 	for _, f := range s.Frontier {
 		flag, _ := f.Policy()

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/doorward/doorward/cmd/doorward/internal/layout"
+	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 )
 
 // A Verdict says whether rules on addresses can stop the guessers at all.
@@ -26,7 +26,7 @@ func verdict(p *Report) Verdict {
 	g := &p.Guessers
 	v := Verdict{Floor: g.Callers, FloorWider: g.Wider, Words: []string{}}
 	say := func(format string, args ...any) { v.Words = append(v.Words, fmt.Sprintf(format, args...)) }
-	n := layout.Count
+	n := plain.Count
 	if g.Guesses == 0 {
 		say("Nobody guessed wrong without a success as well: there is nobody to stop.")
 		return v
@@ -81,14 +81,14 @@ func accounts(g *Guessers) string {
 	if g.Accounts == 1 {
 		return "1 account was"
 	}
-	return layout.Count(g.Accounts) + " accounts were"
+	return plain.Count(g.Accounts) + " accounts were"
 }
 
 func isAre(n int64) string {
 	if n == 1 {
 		return "1 is"
 	}
-	return layout.Count(n) + " are"
+	return plain.Count(n) + " are"
 }
 
 // many writes a number of things.
@@ -97,9 +97,9 @@ func many(n int64, noun string) string {
 	case n == 1:
 		return "1 " + noun
 	case noun == "guess":
-		return layout.Count(n) + " guesses"
+		return plain.Count(n) + " guesses"
 	}
-	return layout.Count(n) + " " + noun + "s"
+	return plain.Count(n) + " " + noun + "s"
 }
 
 func percent(part, of int64) string {
@@ -168,7 +168,7 @@ func (r *Replay) notes(p *Report) {
 		say("%s at doors would be answered with 400, uncharged: servers disagree on what their targets mean.", many(p.Bad, "request"))
 	}
 	if !p.KeysExact {
-		say("Only the first %s callers are told apart: figures of callers are of them alone.", layout.Count(MaxCallers))
+		say("Only the first %s callers are told apart: figures of callers are of them alone.", plain.Count(MaxCallers))
 	}
 	if p.Shared > 0 {
 		say("%s met a full table (capacity of a rule) and were charged to the entry that all share.", many(p.Shared, "attempt"))
