@@ -283,7 +283,7 @@ func (fl *replayFlags) fromFile(name string) (p replay.Policy, err error) {
 	if err != nil {
 		return p, err
 	}
-	p = replay.Policy{Name: name, Messages: -1}
+	p = replay.Policy{Name: name, Named: true, Messages: -1}
 	places := map[string]int{}
 	for _, d := range c.Doors {
 		if _, known := places[d.GuardName()]; !known {

@@ -26,6 +26,7 @@ var (
 
 // spots of every format.
 var spots = []spot{
+	{"audit log: path and agent", "doorward", `{"time":"2026-03-04T05:06:07.000000Z","event":"settled","door":"login","client":"192.0.2.1","how":"peer","outcome":"failed","path":"/@","agent":"@"}`, inJSON, false},
 	{"nginx: user", "combined", `192.0.2.1 - @ [04/Mar/2026:05:06:07 +0000] "GET / HTTP/1.1" 401 9 "-" "-"`, nginx, false},
 	{"nginx: target", "combined", `192.0.2.1 - - [04/Mar/2026:05:06:07 +0000] "GET /@ HTTP/1.1" 401 9 "-" "-"`, nginx, false},
 	{"nginx: request", "combined", `192.0.2.1 - - [04/Mar/2026:05:06:07 +0000] "@" 400 9 "-" "-"`, nginx, false},

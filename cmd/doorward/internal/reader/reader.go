@@ -38,8 +38,9 @@ type Record struct {
 	UserAgent []byte           // if the format has it
 	Location  []byte           // HTTP: if the format has the answer's Location
 	Service   string           // message formats: "sshd", "dovecot", ...; "" for access logs
-	Outcome   doorward.Outcome // not HTTP: Failed, Succeeded
+	Outcome   doorward.Outcome // not HTTP: Failed, Succeeded, and of doorward the others
 	Repeat    int              // this many at Time; at least 1 ("message repeated N times")
+	Door      string           // of doorward: the name of the door that the attempt was at
 }
 
 // Options say what a log does not.
@@ -101,6 +102,7 @@ func formats() []format {
 		{"authentik", (*Reader).authentik, false},
 		{"caddy", (*Reader).caddy, false},
 		{"combined", (*Reader).combined, false},
+		{"doorward", (*Reader).doorward, false},
 		{"dovecot", (*Reader).dovecot, true},
 		{"envoy", (*Reader).envoy, false},
 		{"gitea", (*Reader).gitea, false},

@@ -35,6 +35,15 @@ func TestServices(t *testing.T) {
 			at + `POST https://a.example:443/login 302 agent="curl/8" location="https://a.example/"`},
 		{"alb", `https 2026-03-04T05:06:08.000000Z app/a/1 192.0.2.1:9 - -1 -1 -1 302 - 9 9 "POST https://a.example:443/lo`, "cut off"},
 
+		{"doorward", `{"time":"2026-03-04T05:06:07.000000Z","event":"settled","door":"login","client":"192.0.2.1","how":"peer","subject":"000102030405060708090a0b0c0d0e0f","outcome":"succeeded","agent":"curl/8"}`,
+			at + `doorward succeeded user="000102030405060708090a0b0c0d0e0f" agent="curl/8"`},
+		{"doorward", `{"time":"2026-03-04T05:06:07.000000Z","event":"refused","door":"login","client":"192.0.2.1","how":"peer","rule":"burst","reason":"locked"}`, at + "doorward failed"},
+		{"doorward", `{"time":"2026-03-04T05:06:07.000000Z","event":"settled","door":"login","client":"2001:db8::/64","how":"peer","outcome":"void"}`, "2026-03-04T05:06:07Z 2001:db8:: doorward void"},
+		{"doorward", `{"time":"2026-03-04T05:06:07.000000Z","event":"settled","door":"login","client":"192.0.2.1","how":"peer","outcome":"exempt"}`, "not an attempt"},
+		{"doorward", `{"time":"2026-03-04T05:06:07.000000Z","event":"locked","door":"login","client":"192.0.2.1","how":"peer"}`, "not an attempt"},
+		{"doorward", `{"time":"2026-03-04T05:06:07.000000Z","event":"settled","door":"lo`, "cut off"},
+		{"doorward", `{"event":"settled"}`, "unreadable"},
+
 		{"dovecot", `Mar  4 05:06:07 a dovecot: imap-login: Disconnected (auth failed, 3 attempts in 9 secs): user=<bob>, method=PLAIN, rip=192.0.2.1, lip=198.51.100.1`, at + `dovecot failed x3 user="bob"`},
 		{"dovecot", `Mar  4 05:06:07 a dovecot[1]: pop3-login: Info: Login: user=<bob>, method=PLAIN, rip=192.0.2.1, lip=198.51.100.1, mpid=18`, at + `dovecot succeeded user="bob"`},
 		{"dovecot", `Mar  4 05:06:07 a dovecot: pop3-login: Disconnected (no auth attempts in 9 secs): user=<>, rip=192.0.2.1, lip=198.51.100.1`, "not an attempt"},

@@ -43,6 +43,9 @@ type Policy struct {
 	Name   string
 	Doors  []Door
 	Guards []Guard
+	// Named says that the names of Doors are those that a log may tell (reader.Record.Door):
+	// then an attempt at a door that is not here is none.
+	Named bool
 	// Messages is the place in Guards of what attempts are charged to of which a service
 	// tells in its own words, so that they are at no door. -1: nothing.
 	Messages int

@@ -221,6 +221,13 @@ func (s *source) take(rec *reader.Record) {
 // judge returns where rec was by one policy, and the subject if its target names it.
 func (s *source) judge(j *judge, rec *reader.Record, e *event) (p place, name []byte, ok bool) {
 	switch {
+	case !rec.HTTP && j.Named && rec.Door != "":
+		for _, d := range j.Doors {
+			if d.Name == rec.Door {
+				return place{uint8(d.Guard) + 1, rec.Outcome}, nil, true
+			}
+		}
+		return p, nil, false
 	case !rec.HTTP && j.Messages < 0:
 		s.fail(ErrGuard)
 		return p, nil, false
