@@ -22,8 +22,8 @@ type progress struct {
 	width int   // of the line that stands there
 }
 
-// terminal returns w if it is one, else nil.
-func terminal(w io.Writer) io.Writer {
+// onTerminal returns w if it is one, else nil.
+func onTerminal(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			return w

@@ -406,7 +406,7 @@ func sameRoute(a, b string) bool {
 
 // openLogs opens the logs and returns a bar that shows how far they are read.
 func openLogs(args []string, stdin io.Reader, stderr io.Writer) (logs []replay.Log, bar *progress, err error) {
-	bar = &progress{out: terminal(stderr), begun: time.Now()}
+	bar = &progress{out: onTerminal(stderr), begun: time.Now()}
 	var faults []error
 	std := false
 	for _, name := range args {

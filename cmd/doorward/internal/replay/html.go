@@ -48,7 +48,7 @@ func (p *Report) WriteHTML(w io.Writer) error {
 }
 
 func (p *Report) page() page {
-	n := plain.Count
+	n := plain.Count[int64]
 	out := page{Title: "Replay of " + p.source(), Log: p.Policy + ": " + p.log(), Helpless: p.Verdict.Helpless, Words: p.Verdict.Words, Notes: p.Notes}
 	if p.First != nil {
 		out.Span = fmt.Sprintf("%s to %s UTC (%s)", stamp(*p.First), stamp(*p.Last), seconds(p.Last.Sub(*p.First).Seconds()))

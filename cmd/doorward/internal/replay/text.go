@@ -97,7 +97,7 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 func (p *Report) writeTotals(b *strings.Builder) {
 	t := &p.Totals
-	n := plain.Count
+	n := plain.Count[int64]
 	fmt.Fprintf(b, "\nWhat %s would have done\n", printable(p.Policy))
 	rows := [][]string{
 		{"", "failed", "succeeded"},
@@ -162,7 +162,7 @@ func (p *Report) compared() [][]string {
 			rows = append(rows, row)
 		}
 	}
-	n := plain.Count
+	n := plain.Count[int64]
 	add("failed, admitted", true, func(t *Totals) string { return n(t.AdmittedFailed) })
 	add("failed, refused", true, func(t *Totals) string { return n(t.RefusedFailed) })
 	add("succeeded, admitted", true, func(t *Totals) string { return n(t.AdmittedSucceeded) })
@@ -184,7 +184,7 @@ func (p *Report) writeRules(b *strings.Builder) {
 }
 
 func (p *Report) ruleRows() [][]string {
-	n := plain.Count
+	n := plain.Count[int64]
 	rows := [][]string{{"rule", "refused", "lockouts", "alone: failed", "succeeded", "charges", "limit"}}
 	guards := map[string]bool{}
 	for _, r := range p.Rules {
@@ -230,7 +230,7 @@ func (p *Report) writeHonest(b *strings.Builder) {
 const honestWords = "A guesser who guessed right has a success as well: a caller with many wrong attempts may be one."
 
 func (p *Report) honestRows(most int) [][]string {
-	n := plain.Count
+	n := plain.Count[int64]
 	rows := [][]string{{"caller", "right: admitted", "refused", "wrong: admitted", "refused", "first refused"}}
 	for _, h := range p.HonestList[:min(len(p.HonestList), most)] {
 		rows = append(rows, []string{h.Network, n(h.AdmittedSucceeded), n(h.RefusedSucceeded), n(h.AdmittedFailed), n(h.RefusedFailed), stamp(h.FirstRefused)})
@@ -250,7 +250,7 @@ func writeNetworks(b *strings.Builder, title string, all []Network, callers bool
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
-	n := plain.Count
+	n := plain.Count[int64]
 	rows := [][]string{{"network", "callers", "wrong: admitted", "refused", "right", ""}}
 	for _, w := range all[:min(len(all), networkRows)] {
 		locked := ""
@@ -320,7 +320,7 @@ func (s *Suggestions) intro() string {
 }
 
 func (s *Suggestions) rows() [][]string {
-	n := plain.Count
+	n := plain.Count[int64]
 	rows := [][]string{{"--lockout", "wrong: admitted", "of " + n(s.Guesses), "honest callers refused", "of " + n(s.Honest), "right: refused"}}
 	for _, f := range s.Frontier {
 		flag, _ := f.Policy()

@@ -26,7 +26,7 @@ func verdict(p *Report) Verdict {
 	g := &p.Guessers
 	v := Verdict{Floor: g.Callers, FloorWider: g.Wider, Words: []string{}}
 	say := func(format string, args ...any) { v.Words = append(v.Words, fmt.Sprintf(format, args...)) }
-	n := plain.Count
+	n := plain.Count[int64]
 	if g.Guesses == 0 {
 		say("Nobody guessed wrong without a success as well: there is nobody to stop.")
 		return v
