@@ -241,7 +241,8 @@ func TestDeviceExamples(t *testing.T) {
 		if !found {
 			t.Fatalf("%s has no devices", name)
 		}
-		tail = "\ndevices:\n" + strings.NewReplacer("\n#  ", "\n  ", "\n#state:", "\nstate:", "\n#audit:", "\naudit:").Replace("\n" + tail)[1:]
+		tail, admin, _ := strings.Cut(tail, "\n#admin:\n") // which wants certificates
+		tail = "\ndevices:\n" + strings.NewReplacer("\n#  ", "\n  ", "\n#state:", "\nstate:", "\n#audit:", "\naudit:").Replace("\n" + tail)[1:] + "\n#admin:\n" + admin
 		file := filepath.Join(t.TempDir(), "doorward.yaml")
 		if err := os.WriteFile(file, []byte(head+tail), 0o600); err != nil {
 			t.Fatal(err)
