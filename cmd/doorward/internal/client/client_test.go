@@ -85,7 +85,9 @@ func TestErrors(t *testing.T) {
 		{"no entry at all", double(t, says(403, `{"error":"a page of another site"}`)), "does not let this in: a page of another site", true},
 		{"another version", double(t, says(404, "404 page not found\n")), "does not answer /v1/status as this doorward would (status 404): it is another version of it, or another program", true},
 		{"another program", double(t, says(200, "<html>")), "does not answer /v1/status as this doorward would (status 200)", true},
-		{"redirect", double(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound) }), "(status 302)", true},
+		{"redirect", double(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+		}), "(status 302)", true},
 	} {
 		_, err := open(t, Config{Admin: row.admin}).Status(ctx)
 		gone := Unreachable{}
