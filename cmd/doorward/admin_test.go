@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -35,9 +34,7 @@ func newOperator(t *testing.T, socket string) operator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	over := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}
+	over := &http.Transport{DisableKeepAlives: true, DialContext: dialSocket(socket)}
 	return operator{t, &http.Client{Transport: c.Transport(t, over), Timeout: 30 * time.Second}}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -74,9 +73,7 @@ func (d *desk) between(socket string) string {
 	if err != nil {
 		d.stage.t.Fatal(err)
 	}
-	over := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}
+	over := &http.Transport{DisableKeepAlives: true, DialContext: dialSocket(socket)}
 	s := &http.Server{Handler: &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "localhost" },
 		Transport: c.Transport(d.stage.t, over),
