@@ -1,5 +1,10 @@
 module github.com/doorward/doorward/redisstore
 
-go 1.26.0
+go 1.26
 
-require github.com/doorward/doorward v0.1.0
+require (
+	github.com/doorward/doorward v0.1.0
+	github.com/redis/rueidis v1.0.79
+)
+
+require golang.org/x/sys v0.47.0 // indirect

@@ -1,0 +1,127 @@
+package remote
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"strconv"
+	"sync"
+
+	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/redisstore/internal/script"
+)
+
+// A Name is what a key is called in the store: half of an HMAC-SHA256 of it, with a key that
+// belongs to the guard, the rule and the family of networks.
+type Name [16]byte
+
+// A rule is a guard.Rule as the store keeps it.
+type rule struct {
+	of     *guard.Rule
+	text   string // for the functions
+	tables [2]table
+}
+
+// A table is where a rule keeps one family of networks, or all else: in partitions.
+type table struct {
+	bases []string // what the keys of a partition begin with
+	macs  *sync.Pool
+}
+
+// partitions returns how many a rule has: one that charges everyone has one key, and all keys of
+// a throttle share what they spend.
+func (s *Store) partitions(r *guard.Rule) int {
+	if r.Throttle != nil || r.Per == guard.Everyone {
+		return 1
+	}
+	return s.config.Partitions
+}
+
+// rule returns r as the store keeps it. A guard that was reloaded has its rules in another
+// place.
+func (s *Store) rule(r *guard.Rule) *rule {
+	if known, ok := s.rules.Load(r.Name); ok && known.(*rule).of == r {
+		return known.(*rule)
+	}
+	n := s.partitions(r)
+	made := &rule{of: r, text: string(script.AppendRule(nil, r, n))}
+	for f := range made.tables {
+		t := &made.tables[f]
+		title := fmt.Sprintf("%s:%s:%s%s", s.config.Guard, r.Name, family(r, f), kind(r))
+		for p := range n {
+			t.bases = append(t.bases, s.config.Prefix+"{"+title+strconv.Itoa(n)+"."+strconv.Itoa(p)+"}")
+		}
+		mac := hmac.New(sha256.New, s.config.Secret)
+		fmt.Fprintf(mac, "doorward redis 1\x00%s", title)
+		key := mac.Sum(nil)
+		t.macs = &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}
+	}
+	s.rules.Store(r.Name, made)
+	return made
+}
+
+// kind tells policies apart whose entries do not look alike.
+func kind(r *guard.Rule) string {
+	switch {
+	case r.Lockout != nil:
+		return "l"
+	case r.Throttle != nil:
+		return "t"
+	}
+	return "w"
+}
+
+// family says which of the two tables of a network rule it is. All callers spend a throttle's
+// ceiling, so it has one.
+func family(r *guard.Rule, f int) string {
+	if r.Per != guard.Network || r.Throttle != nil {
+		return ""
+	}
+	return [2]string{"4", "6"}[f]
+}
+
+// table returns where the rule keeps k.
+func (r *rule) table(k doorward.Key) *table {
+	p := k.Prefix()
+	switch {
+	case r.of.Per != guard.Network || r.of.Throttle != nil:
+	case p.IsValid() && p.Addr().Is6(), !p.IsValid() && r.of.V4 < 0:
+		return &r.tables[1]
+	}
+	return &r.tables[0]
+}
+
+// A place is where one key of a rule is kept.
+type place struct {
+	key, order string
+	name       Name
+	check      uint64 // what its tickets are told by
+	loopback   bool
+}
+
+func (r *rule) place(k doorward.Key) (at place) {
+	t := r.table(k)
+	mac := t.macs.Get().(hash.Hash)
+	var buf [sha256.Size]byte
+	mac.Reset()
+	b, _ := k.AppendBinary(buf[:0]) // never fails
+	mac.Write(b)
+	sum := mac.Sum(buf[:0])
+	t.macs.Put(mac)
+	at.name = Name(sum[:16])
+	at.check = binary.LittleEndian.Uint64(sum[16:24])
+	base := t.bases[binary.LittleEndian.Uint64(sum[24:])%uint64(len(t.bases))]
+	at.order = base + "o"
+	switch at.loopback = k.IsLoopback(); {
+	case !at.loopback:
+		at.key = base + string(sum[:16])
+	case k.Prefix().Addr().Is6():
+		at.key = base + "6"
+	default:
+		at.key = base + "4"
+	}
+	return at
+}

@@ -1,0 +1,745 @@
+#!lua name=@name@
+-- The policies of packages lockout, throttle and window over counts that live in Redis.
+-- What each step means is said there, in Go; here are the same steps in the same order.
+--
+-- An entry is a string: the latest time it was judged at, when the order looks at it, the
+-- state of its policy, and a record for each reservation in flight. It expires no sooner than
+-- it is forgotten. The keys of a rule live in partitions. A partition has one cluster slot and
+-- these keys, which begin alike and end in
+--
+--   16 bytes   entries that count towards its share of the capacity
+--   4, 6       entries of the loopback addresses, which do not
+--   +          the overflow entry
+--   o          a sorted set of the entries that count, each at a time at or before which it
+--              is not forgotten: who is looked for when there is no room
+--   g, l       of a throttle: what all keys spent together, and a sorted set of all entries with
+--              something pending by the end of their first lease
+--
+-- Times are microseconds since 1970. They and their sums are whole numbers below 2^53, which
+-- doubles hold exactly.
+
+-- What is not there yet while a library is loaded, and is looked up faster here than among
+-- globals.
+local call, pack, unpack, sub, find, byte, floor, min, max, band, format, concat
+
+local function begin()
+  if call then return end
+  pack, unpack, sub, find, byte, format = struct.pack, struct.unpack, string.sub, string.find, string.byte, string.format
+  floor, min, max, band, concat, call = math.floor, math.min, math.max, bit.band, table.concat, redis.call
+end
+
+local NEVER = 2^53
+local SECOND = 1000000
+
+-- Outcomes and reasons, as package doorward numbers them. 0 is no reason: allowed.
+local FAILED, SUCCEEDED, MALFORMED, VOID = 0, 1, 2, 3
+local ALLOWED, LOCKED, BUSY, SPENT, CEILING = 0, 1, 2, 3, 4
+
+@clock@
+
+-- A policy is a table of steps. s is a state, r the rule, all what a throttle counts of all
+-- keys.
+
+local lockout = {}
+
+local function forgotten(s)
+  s.began, s.at, s.count, s.ended, s.apart = 0, 0, 0, false, false
+end
+
+function lockout.blank()
+  return {began = 0, at = 0, count = 0, ended = false, apart = false}
+end
+
+function lockout.read(v, from)
+  local began, at, count, marks, next = unpack('<ddI4B', v, from)
+  return {began = began, at = at, count = count, ended = marks % 2 == 1, apart = marks >= 2}, next
+end
+
+function lockout.write(s)
+  return pack('<ddI4B', s.began, s.at, s.count, (s.ended and 1 or 0) + (s.apart and 2 or 0))
+end
+
+function lockout.forget(r, s)
+  if s.count == 0 then return 0 end
+  if r.decay then return min(s.at + s.count * r.step, NEVER) end
+  return min(s.at + r.step, NEVER)
+end
+
+function lockout.age(r, s, now)
+  local passed = now - s.at
+  if passed < r.step then return end
+  if not r.decay then return forgotten(s) end
+  local steps = floor(passed / r.step)
+  if steps >= s.count then return forgotten(s) end
+  s.count, s.at = s.count - steps, s.at + steps * r.step
+end
+
+local function locked(s, now) return now < s.at and not s.ended end
+
+function lockout.judge(r, s, all, pending, now)
+  if locked(s, now) then return LOCKED, s.at - now, 0 end
+  local left = r.free - s.count - pending
+  if left > 0 then return ALLOWED, 0, left - 1 end
+  if pending == 0 then return ALLOWED, 0, 0 end
+  return BUSY, 0, 0
+end
+
+function lockout.reserve() end -- in flight is not failed
+
+local function failed(r, s, now)
+  lockout.age(r, s, now)
+  if s.count == 0 then
+    forgotten(s)
+    s.began, s.at = now, now
+  end
+  s.count = min(s.count + 1, r.most)
+  if s.count >= r.free then
+    s.at, s.ended = min(now + min(r.first * 2 ^ (s.count - r.free), r.max), NEVER), false
+    if r.takeback then s.began = s.at end
+  elseif not r.decay then
+    s.at, s.ended = now, false
+  end
+end
+
+-- settle returns what a success cleared, how many and since when, and how long a lockout it
+-- started.
+function lockout.settle(r, s, all, outcome, apart, began, now)
+  if outcome == VOID or outcome == SUCCEEDED and r.takeback then return 0, 0 end
+  if outcome == SUCCEEDED then
+    lockout.age(r, s, now)
+    local n, first = s.count, s.apart and -1 or s.began
+    forgotten(s)
+    return n, first
+  end
+  failed(r, s, now)
+  if apart then s.apart = true end
+  return 0, 0, s.count >= r.free and s.at - now or 0
+end
+
+-- giveback returns how many failures are left if n of them, the first of which was counted
+-- at first, are taken back.
+function lockout.giveback(r, s, n, first, now)
+  local since = s.began
+  if r.decay or s.count >= r.free and not s.ended then since = max(since, s.at) end
+  if n <= 0 or first < since or locked(s, now) then return s.count end
+  return max(s.count - n, 0)
+end
+
+-- figures returns what counts, and until when it refuses.
+function lockout.figures(r, s, now)
+  return s.count, locked(s, now) and s.at or 0
+end
+
+local throttle = {}
+
+local function current(r, t, now)
+  if t.count == 0 or t.began + r.window <= now then t.began, t.count = 0, 0 end
+end
+
+local function charge(r, t, now)
+  current(r, t, now)
+  if t.count == 0 then t.began = now end
+  t.count = t.count + 1
+end
+
+function throttle.blank() return {began = 0, count = 0} end
+
+function throttle.read(v, from)
+  local began, count, next = unpack('<dI4', v, from)
+  return {began = began, count = count}, next
+end
+
+function throttle.write(s) return pack('<dI4', s.began, s.count) end
+
+function throttle.forget(r, s)
+  if s.count == 0 then return 0 end
+  return min(s.began + r.window, NEVER)
+end
+
+function throttle.age(r, s, now) current(r, s, now) end
+
+function throttle.judge(r, s, all, pending, now)
+  current(r, all, now)
+  local left, leftall = r.persource - s.count - pending, r.global - all.count - all.pending
+  if left > 0 and leftall > 0 then return ALLOWED, 0, min(left, leftall) - 1 end
+  local till = 0
+  if left <= 0 then till = throttle.forget(r, s) end
+  if leftall <= 0 then till = max(till, throttle.forget(r, all)) end
+  if s.count >= r.persource then return SPENT, till - now, 0 end
+  if all.count >= r.global then return CEILING, till - now, 0 end
+  return BUSY, 0, 0
+end
+
+function throttle.reserve() end -- in flight is not refused
+
+function throttle.settle(r, s, all, outcome, apart, began, now)
+  if outcome == VOID then return 0, 0 end
+  current(r, s, now)
+  if outcome == SUCCEEDED then
+    local n, first = s.count, s.began
+    s.began, s.count = 0, 0
+    return n, first
+  end
+  charge(r, s, now)
+  s.count = min(s.count, 65535)
+  if outcome == FAILED then charge(r, all, now) end
+  return 0, 0
+end
+
+function throttle.figures(r, s, now)
+  return s.count, s.count >= r.persource and throttle.forget(r, s) or 0
+end
+
+-- A window counts in slices of which the newest began at began: alone if it is fixed, with
+-- the eight before it if it slides. older[1] is the one before the newest.
+local window = {}
+
+function window.blank(r) return {last = r.last, width = r.width, began = 0, newest = 0, older = {0, 0, 0, 0, 0, 0, 0, 0}} end
+
+function window.read(v, from)
+  if byte(v, from) == 0 then
+    local _, began, newest, next = unpack('<BdI4', v, from)
+    return {last = 0, began = began, newest = newest, older = {0, 0, 0, 0, 0, 0, 0, 0}}, next
+  end
+  local last, width, began, newest, a, b, c, d, e, f, g, h, next = unpack('<BddI4HHHHHHHH', v, from)
+  return {last = last, width = width, began = began, newest = newest, older = {a, b, c, d, e, f, g, h}}, next
+end
+
+function window.write(s)
+  if s.last == 0 then return pack('<BdI4', 0, s.began, s.newest) end
+  local o = s.older
+  return pack('<BddI4HHHHHHHH', s.last, s.width, s.began, s.newest, o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8])
+end
+
+local function total(s)
+  local n, o = s.newest, s.older
+  return n + o[1] + o[2] + o[3] + o[4] + o[5] + o[6] + o[7] + o[8]
+end
+
+-- ends returns when the slice that lies back slices before the newest counts no more.
+local function ends(r, s, back) return min(s.began + (r.last + 1 - back) * r.width, NEVER) end
+
+function window.forget(r, s)
+  if s.newest > 0 then return ends(r, s, 0) end
+  for i = 1, r.last do
+    if s.older[i] > 0 then return ends(r, s, i) end
+  end
+  return 0
+end
+
+local function slide(r, s, now)
+  if window.forget(r, s) <= now then
+    s.began, s.newest, s.older = now, 0, {0, 0, 0, 0, 0, 0, 0, 0}
+  elseif now - s.began >= r.width then
+    local passed = floor((now - s.began) / r.width)
+    local older = {0, 0, 0, 0, 0, 0, 0, 0}
+    older[passed] = s.newest
+    for i = passed + 1, 8 do older[i] = s.older[i - passed] end
+    s.began, s.newest, s.older = s.began + passed * r.width, 0, older
+  end
+end
+
+-- age also takes over what was written under another width: all that counts still, counts as
+-- if it had been admitted now.
+function window.age(r, s, now)
+  if s.last ~= r.last or s.last > 0 and s.width ~= r.width then
+    local old = {last = s.last, width = s.width or r.window}
+    slide(old, s, now)
+    local n = total(s)
+    if r.last > 0 then n = min(n, 65535) end
+    s.last, s.width, s.began, s.newest, s.older = r.last, r.width, now, n, {0, 0, 0, 0, 0, 0, 0, 0}
+  end
+  slide(r, s, now)
+end
+
+function window.judge(r, s, all, pending, now)
+  local left = r.limit - total(s)
+  if left >= 1 then return ALLOWED, 0, left - 1 end
+  local back = r.last
+  while back > 0 do -- the oldest are forgotten first
+    left = left + s.older[back]
+    if left >= 1 then break end
+    back = back - 1
+  end
+  return SPENT, ends(r, s, back) - now, 0
+end
+
+function window.reserve(s) s.newest = s.newest + 1 end
+
+function window.settle(r, s, all, outcome, apart, began, now)
+  if outcome ~= VOID then return 0, 0 end
+  window.age(r, s, now)
+  local back = 0
+  if began < s.began then back = floor((s.began - began - 1) / r.width) + 1 end
+  if back == 0 then
+    if s.newest > 0 then s.newest = s.newest - 1 end
+  elseif back <= r.last and s.older[back] > 0 then
+    s.older[back] = s.older[back] - 1
+  end
+  return 0, 0
+end
+
+function window.figures(r, s, now)
+  local n = total(s)
+  if n < r.limit then return n, 0 end
+  local _, wait = window.judge(r, s, nil, 0, now)
+  return n, now + wait
+end
+
+-- parse reads what Rule.Append wrote.
+local function parse(text)
+  local kind, flags, capacity, inflight, lease, memory, a, b, c, d, e = unpack('<BBI4I4ddddddd', text)
+  if kind == 1 then
+    return {
+      policy = lockout, capacity = capacity, inflight = inflight, lease = lease, memory = memory,
+      free = a, first = b, max = c, step = d, most = e, decay = flags % 2 == 1, takeback = flags >= 2,
+    }
+  elseif kind == 2 then
+    return {
+      policy = throttle, capacity = capacity, inflight = inflight, lease = lease, memory = memory,
+      persource = a, global = b, window = c,
+    }
+  end
+  return {
+    policy = window, capacity = capacity, inflight = inflight, lease = lease, memory = memory,
+    limit = a, width = b, last = c, window = d,
+  }
+end
+
+-- rules are those parsed last: only a cache, nothing that a call answers depends on it.
+local rules, known = {}, 0
+
+-- rule reads the rule of an argument, which follows flags and the name of a reservation.
+local function rule(arg)
+  local text = sub(arg, 9)
+  local r = rules[text]
+  if r then return r end
+  if known == 256 then rules, known = {}, 0 end
+  r, known = parse(text), known + 1
+  rules[text] = r
+  return r
+end
+
+-- A record is a reservation: the end of its lease, its tag, and seven bytes that name it.
+local RECORD = 16
+
+local function lease(pending) return (unpack('<d', pending)) end
+
+-- locate returns where the record of a name begins, nil if there is none.
+local function locate(pending, id)
+  local at = 1
+  while true do
+    at = find(pending, id, at, true)
+    if not at or at % RECORD == 10 then return at and at - 9 end
+    at = at + 1
+  end
+end
+
+-- expires sets when a key goes, never before the time at.
+local function expires(key, at)
+  call('PEXPIREAT', key, format('%d', floor(min(at, NEVER) / 1000) + 1))
+end
+
+-- entry makes an entry of the value of a key, or a blank one. own says that it counts towards the
+-- capacity.
+local function entry(key, order, r, own, all, now, v)
+  local s, pending, latest, score = nil, '', 0, 0
+  if v then
+    latest, score = unpack('<dd', v)
+    local next
+    s, next = r.policy.read(v, 17)
+    if next <= #v then pending = sub(v, next) end
+  else
+    s = r.policy.blank(r)
+  end
+  return {
+    key = key, order = order, rule = r, own = own, all = all, now = max(now, latest),
+    state = s, pending = pending, exists = v and true or false, score = score, changed = false,
+    over = false, flags = 0, verdict = 0, wait = 0, left = 0,
+  }
+end
+
+-- sum is what a throttle knows of all keys: its tally, how many reservations are pending, and a
+-- time at or before which the first of their leases does not end.
+local function sum(order)
+  local key = sub(order, 1, -2) .. 'g'
+  local v = call('GET', key)
+  if not v then return {key = key, began = 0, count = 0, pending = 0, first = NEVER} end
+  local began, count, pending, first = unpack('<dI4I4d', v)
+  return {key = key, began = began, count = count, pending = pending, first = first}
+end
+
+-- finish ends the reservation whose record begins at at, as outcome, at the time now.
+local function finish(e, at, outcome, apart, now)
+  local till, tag = unpack('<dB', e.pending, at)
+  e.pending = sub(e.pending, 1, at - 1) .. sub(e.pending, at + RECORD)
+  e.changed = true
+  if e.all then e.all.pending = max(e.all.pending - 1, 0) end
+  return e.rule.policy.settle(e.rule, e.state, e.all, outcome, apart or tag == 1, till - e.rule.lease, now)
+end
+
+-- expire ends the leases of e that are over, or the first of them, each as a failure at its end.
+local function expire(e, once)
+  while e.pending ~= '' do
+    local till = lease(e.pending)
+    if till > e.now then return end
+    finish(e, 1, FAILED, false, till)
+    if once then return end
+  end
+end
+
+-- drop removes e, which means nothing any more.
+local function drop(e)
+  if not e.exists then return end
+  e.exists = false
+  call('DEL', e.key)
+  if e.own then call('ZREM', e.order, sub(e.key, #e.order)) end
+end
+
+-- store writes e.
+local function store(e)
+  local r, all, pending = e.rule, e.all, e.pending
+  local forget, keep = r.policy.forget(r, e.state), 0
+  e.changed = false
+  if all then -- its leases stay in order with those of all others
+    local leases, member = sub(e.order, 1, -2) .. 'l', sub(e.key, #e.order)
+    if pending == '' then
+      call('ZREM', leases, member)
+    elseif call('ZADD', leases, format('%d', lease(pending)), member) == 1 then
+      expires(leases, e.now + 2 * (r.lease + r.memory))
+    end
+    keep = floor((max(throttle.forget(r, all), all.pending > 0 and e.now + r.lease + r.memory or 0)) / 1000) + 1
+    call('SET', all.key, pack('<dI4I4d', all.began, all.count, all.pending, all.first), 'PXAT', format('%d', keep))
+  end
+  if pending == '' then
+    if forget <= e.now then return drop(e) end
+    keep = forget
+  else
+    keep = max(forget, lease(sub(pending, -RECORD)) + r.memory)
+    forget = max(forget, lease(pending))
+  end
+  -- The order need not be exact, only never late: most often nothing moves.
+  if e.own and (not e.exists or forget < e.score or e.score <= e.now) then
+    e.score = forget
+    call('ZADD', e.order, format('%d', forget), sub(e.key, #e.order))
+    expires(e.order, e.now + 2 * (r.lease + r.memory))
+  end
+  e.exists = true
+  call('SET', e.key, pack('<dd', e.now, e.score) .. r.policy.write(e.state) .. pending, 'PXAT', format('%d', floor(keep / 1000) + 1))
+end
+
+-- visit looks at an entry that the order names at what time did to it, and reports whether it is
+-- gone.
+local function visit(e)
+  expire(e)
+  if e.pending == '' and e.rule.policy.forget(e.rule, e.state) <= e.now then
+    call('DEL', e.key)
+    call('ZREM', e.order, sub(e.key, #e.order))
+    return true
+  end
+  e.score = 0 -- to be written anew
+  store(e)
+  return false
+end
+
+-- sweep looks at up to n entries that may be forgotten, the earliest first, and returns how many
+-- went and how many it looked at.
+local function sweep(order, r, all, now, n)
+  local due = call('ZRANGEBYSCORE', order, '-inf', format('%d', now), 'LIMIT', 0, n)
+  local base, gone = sub(order, 1, -2), 0
+  for i = 1, #due do
+    local key = base .. due[i]
+    local v = call('GET', key)
+    if not v then
+      call('ZREM', order, due[i])
+      gone = gone + 1
+    elseif visit(entry(key, order, r, true, all, now, v)) then
+      gone = gone + 1
+    end
+  end
+  return gone, #due
+end
+
+-- overdue ends the leases of a throttle that are over, in their order: each counts for all.
+local function overdue(order, r, all, now)
+  local base = sub(order, 1, -2)
+  while all.first <= now do
+    local head = call('ZRANGE', base .. 'l', 0, 0, 'WITHSCORES')
+    all.first = tonumber(head[2] or NEVER)
+    if all.first > now then return end
+    local key = base .. head[1]
+    local v = call('GET', key)
+    if v then
+      local e = entry(key, order, r, #head[1] > 1, all, now, v)
+      expire(e, true)
+      if e.pending == '' then r.policy.age(r, e.state, e.now) end
+      store(e)
+    else
+      call('ZREM', base .. 'l', head[1])
+    end
+  end
+end
+
+-- LOOK is how many entries are looked at for one that is forgotten, at most.
+local LOOK = 128
+
+-- room reports whether a partition has room for one more entry. Two forgotten ones go with each
+-- that comes.
+local function room(order, r, all, now)
+  local n = call('ZCARD', order)
+  if n == 0 then return true end
+  local gone, looked = sweep(order, r, all, now, 2)
+  n = n - gone
+  while n >= r.capacity and looked > 0 and looked < LOOK do
+    local went, more = sweep(order, r, all, now, 8)
+    n, looked = n - went, more > 0 and looked + more or 0
+  end
+  return n < r.capacity
+end
+
+local SHARED = 128 -- in flags: the key does not count towards the capacity
+
+-- seat returns the entry that a key is charged to: its own, or overflow.
+local function seat(key, order, r, flags, now)
+  local all = false
+  if r.policy == throttle then
+    all = sum(order)
+    overdue(order, r, all, now)
+  end
+  local own = band(flags, SHARED) == 0
+  local v = call('GET', key)
+  local over = not v and own and not room(order, r, all, now)
+  if over then
+    key, own = sub(order, 1, -2) .. '+', false
+    v = call('GET', key)
+  end
+  local e = entry(key, order, r, own, all, now, v)
+  expire(e)
+  r.policy.age(r, e.state, e.now)
+  e.over = over
+  return e
+end
+
+-- existing returns the entry of a key, nil if there is none.
+local function existing(key, order, r, own, now)
+  local all = false
+  if r.policy == throttle then
+    all = sum(order)
+    overdue(order, r, all, now)
+  end
+  local v = call('GET', key)
+  if not v then return nil end
+  local e = entry(key, order, r, own, all, now, v)
+  expire(e)
+  r.policy.age(r, e.state, e.now)
+  return e
+end
+
+-- MOST is how many reservations one entry may have.
+local MOST = 4096
+
+-- judge answers an attempt on e.
+local function judge(e)
+  local r, pending = e.rule, #e.pending / RECORD
+  local verdict, wait, left = r.policy.judge(r, e.state, e.all, pending, e.now)
+  if verdict == ALLOWED and (pending >= MOST or (e.all and e.all.pending or pending) >= r.inflight) then
+    verdict, left = BUSY, 0
+  end
+  if verdict == BUSY then
+    local till
+    if pending > 0 then
+      till = lease(e.pending)
+    else -- busy with others' keys
+      local head = call('ZRANGE', sub(e.order, 1, -2) .. 'l', 0, 0, 'WITHSCORES')
+      till = tonumber(head[2] or NEVER)
+    end
+    wait = min(SECOND, till - e.now)
+  end
+  e.verdict, e.wait, e.left = verdict, wait, left
+  return verdict
+end
+
+-- reserve judges charges, and charges all that allow if none refuses. A charge is two keys, the
+-- entry's and the order's, and an argument: flags, the name of the reservation, and the rule.
+local MAYREFUSE, KNOWN, GIVEN, PAIR, APART = 1, 2, 4, 8, 16
+
+local function reserve(keys, args)
+  begin()
+  local now = clock(args)
+  local charges, refused = {}, false
+  for i = 1, #args do
+    local arg = args[i]
+    local flags = byte(arg)
+    local e = seat(keys[2 * i - 1], keys[2 * i], rule(arg), flags, now)
+    e.flags = flags
+    if judge(e) ~= ALLOWED and band(flags, MAYREFUSE) ~= 0 and not (e.over and band(flags, KNOWN) ~= 0) then refused = true end
+    charges[i] = e
+  end
+  local apart, reply = false, ''
+  for i = 1, #charges do
+    local e = charges[i]
+    if not refused and e.verdict == ALLOWED then
+      local r, pending = e.rule, e.pending
+      local till = e.now + r.lease
+      if pending ~= '' then till = max(till, lease(sub(pending, -RECORD))) end
+      if e.all then
+        e.all.first, e.all.pending = min(e.all.first, till), e.all.pending + 1
+      end
+      r.policy.reserve(e.state)
+      local tag = band(e.flags, PAIR) ~= 0 and (apart or band(e.flags, APART) ~= 0)
+      e.pending = pending .. pack('<dB', till, tag and 1 or 0) .. sub(args[i], 2, 8)
+      store(e)
+    elseif e.changed then
+      store(e)
+    end
+    apart = apart or band(e.flags, GIVEN) ~= 0 and (e.verdict ~= ALLOWED or e.over)
+    reply = reply .. pack('<BBdI4', e.verdict, e.over and 1 or 0, e.wait, e.left)
+  end
+  return reply
+end
+
+-- giveback takes back on e what pairs cleared, by the one that gives back most.
+local function giveback(e, cleared)
+  local s = e.state
+  local count = s.count
+  for i = 1, #cleared, 2 do
+    count = min(count, lockout.giveback(e.rule, s, cleared[i], cleared[i + 1], e.now))
+  end
+  if count == s.count then return end
+  if count == 0 then forgotten(s) else s.count = count end
+  e.changed = true
+end
+
+-- settle ends reservations. The first argument lists what pairs cleared before, the others are
+-- as in reserve, with the outcome and these flags.
+local GIVEBACK, OVER = 4, 32
+
+local function settle(keys, args)
+  begin()
+  local now = clock(args)
+  local cleared, reply, from = {}, '', 1
+  while from <= #args[1] do
+    cleared[#cleared + 1], cleared[#cleared + 2], from = unpack('<dd', args[1], from)
+  end
+  for i = 1, #args - 1 do
+    local arg, key, order = args[i + 1], keys[2 * i - 1], keys[2 * i]
+    local flags, outcome, r = byte(arg), byte(arg) % 4, rule(arg)
+    local over, own = band(flags, OVER) ~= 0, band(flags, SHARED) == 0
+    local charged = over and sub(order, 1, -2) .. '+' or key
+    local n, first, lockout = 0, 0, 0
+    local e = existing(charged, order, r, own and not over, now)
+    local at = e and locate(e.pending, sub(arg, 2, 8))
+    if at and over then
+      -- nobody clears what all share
+      finish(e, at, outcome == SUCCEEDED and VOID or outcome, band(flags, APART) ~= 0, e.now)
+    elseif at then
+      n, first, lockout = finish(e, at, outcome, band(flags, APART) ~= 0, e.now)
+    end
+    if band(flags, GIVEBACK) ~= 0 then
+      if over then
+        if e and e.changed then store(e) end
+        e = existing(key, order, r, own, now)
+      end
+      if e then giveback(e, cleared) end
+    end
+    if e and e.changed then store(e) end
+    if n > 0 and band(flags, PAIR) ~= 0 then cleared[#cleared + 1], cleared[#cleared + 2] = n, first end
+    reply = reply .. pack('<I4dd', n, first, lockout or 0)
+  end
+  return reply
+end
+
+-- mark marks a reservation apart, and reports whether there was one.
+local function mark(keys, args)
+  begin()
+  local now = clock(args)
+  local key, order, flags = keys[1], keys[2], byte(args[1])
+  local over = band(flags, OVER) ~= 0
+  if over then key = sub(order, 1, -2) .. '+' end
+  local e = existing(key, order, rule(args[1]), not over and band(flags, SHARED) == 0, now)
+  if not e then return 0 end
+  local at = locate(e.pending, sub(args[1], 2, 8))
+  if at then e.pending = sub(e.pending, 1, at + 7) .. '\1' .. sub(e.pending, at + 9) end
+  store(e)
+  return at and 1 or 0
+end
+
+-- describe writes what is known of e for people.
+local function describe(e)
+  local r = e.rule
+  local count, till = r.policy.figures(r, e.state, e.now)
+  return pack('<dI4I4dd', e.now, count, #e.pending / RECORD, till, r.policy.forget(r, e.state))
+end
+
+local function live(e) return e.pending ~= '' or e.rule.policy.forget(e.rule, e.state) > e.now end
+
+-- look returns what an attempt would be answered, and the entry of its key if it has one. It
+-- writes only what time did.
+local function look(keys, args)
+  begin()
+  local now = clock(args)
+  local r = rule(args[1])
+  local e = seat(keys[1], keys[2], r, byte(args[1]), now)
+  local verdict = judge(e)
+  local over, own = e.over, not e.over and live(e)
+  if e.changed then store(e) end
+  if over then e = entry(keys[1], keys[2], r, false, false, now) end
+  return pack('<BBdI4B', verdict, over and 1 or 0, e.wait, e.left, own and 1 or 0) .. describe(e)
+end
+
+-- unlock forgets an entry with its reservations, and reports whether there was one.
+local function unlock(keys, args)
+  begin()
+  local now = clock(args)
+  local e = existing(keys[1], keys[2], rule(args[1]), band(byte(args[1]), SHARED) == 0, now)
+  if not e then return 0 end
+  if e.all then e.all.pending = max(e.all.pending - #e.pending / RECORD, 0) end
+  e.state, e.pending = e.rule.policy.blank(e.rule), ''
+  store(e)
+  return 1
+end
+
+-- clear forgets all entries of a partition, n at a time, and reports whether more are left.
+local function clear(keys, args)
+  begin()
+  local base = sub(keys[1], 1, -2)
+  local some = call('ZRANGE', keys[1], 0, tonumber(args[1]) - 1)
+  for i = 1, #some do
+    call('UNLINK', base .. some[i])
+    call('ZREM', keys[1], some[i])
+  end
+  call('UNLINK', base .. '+', base .. '4', base .. '6', base .. 'g', base .. 'l')
+  return call('ZCARD', keys[1]) > 0 and 1 or 0
+end
+
+-- page returns the live entries among the next n places from a place on: of each the end of its
+-- key and figures.
+local function page(keys, args)
+  begin()
+  local now = clock(args)
+  local order, r, from, n = keys[1], rule(args[1]), tonumber(args[2]), tonumber(args[3])
+  local base = sub(order, 1, -2)
+  local some = call('ZRANGE', order, from, from + n - 1)
+  local reply = {#some == n and from + n or 0}
+  if from == 0 then
+    some[#some + 1], some[#some + 2], some[#some + 3] = '+', '4', '6'
+  end
+  for i = 1, #some do
+    local v = call('GET', base .. some[i])
+    if v then
+      local e = entry(base .. some[i], order, r, #some[i] > 1, {pending = 0, count = 0, began = 0}, now, v)
+      expire(e)
+      r.policy.age(r, e.state, e.now)
+      if live(e) then reply[#reply + 1] = some[i] .. describe(e) end
+    end
+  end
+  return reply
+end
+
+redis.register_function('@name@_reserve', reserve)
+redis.register_function('@name@_settle', settle)
+redis.register_function('@name@_mark', mark)
+redis.register_function('@name@_look', look)
+redis.register_function('@name@_unlock', unlock)
+redis.register_function('@name@_clear', clear)
+redis.register_function('@name@_page', page)

@@ -1,0 +1,112 @@
+// Package server runs redis-server for tests, on free ports of the loopback interface, with
+// nothing kept on disk. What it starts ends with the test.
+package server
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Start starts a server with more of its arguments, and returns its address once it
+// answers. Without the program the test is skipped, or fails where CI is true.
+func Start(t testing.TB, args ...string) (addr string) {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("redis-server is missing: apt-get install redis-server")
+		}
+		t.Skip("redis-server is missing: apt-get install redis-server")
+	}
+	port := freePort(t)
+	addr = net.JoinHostPort("127.0.0.1", port)
+	cmd := exec.Command(program, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
+	}, args...)...)
+	out, err := os.CreateTemp(t.TempDir(), "redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		out.Close()
+	})
+	deadline := time.After(20 * time.Second)
+	for {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			c.Close()
+			return addr
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			text, _ := os.ReadFile(out.Name())
+			t.Fatalf("redis-server ended: %v\n%s", err, text)
+		case <-deadline:
+			t.Fatalf("redis-server does not listen: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if port < 55_000 { // a cluster's bus is 10,000 above
+			return strconv.Itoa(port)
+		}
+	}
+}
+
+// Client returns a client of a server, closed when the test ends.
+func Client(t testing.TB, addrs ...string) rueidis.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: addrs, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Do sends a command and returns its answer as text, "" for none.
+func Do(t testing.TB, c rueidis.Client, words ...string) string {
+	t.Helper()
+	r := c.Do(context.Background(), c.B().Arbitrary(words...).Build())
+	if rueidis.IsRedisNil(r.Error()) {
+		return ""
+	}
+	m, err := r.ToMessage()
+	if err != nil {
+		t.Fatalf("%q: %v", words, err)
+	}
+	if n, err := m.AsInt64(); err == nil {
+		return strconv.FormatInt(n, 10)
+	}
+	s, err := m.ToString()
+	if err != nil {
+		t.Fatalf("%q: %v", words, err)
+	}
+	return s
+}
