@@ -8,6 +8,7 @@ import (
 	"hash"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/guard"
@@ -23,6 +24,18 @@ type rule struct {
 	of     *guard.Rule
 	text   string // for the functions
 	tables [2]table
+	counts *counts
+}
+
+// counts are what this process was told of the overflow entries of a rule.
+type counts struct{ charged, refused atomic.Uint64 }
+
+func (c *counts) count(allowed bool) {
+	if allowed {
+		c.charged.Add(1)
+	} else {
+		c.refused.Add(1)
+	}
 }
 
 // A table is where a rule keeps one family of networks, or all else: in partitions.
@@ -43,11 +56,16 @@ func (s *Store) partitions(r *guard.Rule) int {
 // rule returns r as the store keeps it. A guard that was reloaded has its rules in another
 // place.
 func (s *Store) rule(r *guard.Rule) *rule {
-	if known, ok := s.rules.Load(r.Name); ok && known.(*rule).of == r {
-		return known.(*rule)
+	counts := &counts{}
+	if v, ok := s.rules.Load(r.Name); ok {
+		known := v.(*rule)
+		if known.of == r {
+			return known
+		}
+		counts = known.counts
 	}
 	n := s.partitions(r)
-	made := &rule{of: r, text: string(script.AppendRule(nil, r, n))}
+	made := &rule{of: r, text: string(script.AppendRule(nil, r, n)), counts: counts}
 	for f := range made.tables {
 		t := &made.tables[f]
 		title := fmt.Sprintf("%s:%s:%s%s", s.config.Guard, r.Name, family(r, f), kind(r))
@@ -112,7 +130,7 @@ func (r *rule) place(k doorward.Key) (at place) {
 	sum := mac.Sum(buf[:0])
 	t.macs.Put(mac)
 	at.name = Name(sum[:16])
-	at.check = binary.LittleEndian.Uint64(sum[16:24])
+	at.check = binary.LittleEndian.Uint64(sum[16:24]) >> 1
 	base := t.bases[binary.LittleEndian.Uint64(sum[24:])%uint64(len(t.bases))]
 	at.order = base + "o"
 	switch at.loopback = k.IsLoopback(); {

@@ -14,6 +14,7 @@ package remote
 
 import (
 	"context"
+	"crypto/cipher"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -40,20 +41,23 @@ type Config struct {
 // A Store keeps the counts of one guard. It is safe for concurrent use, and a guard.Store.
 type Store struct {
 	config  Config
-	client  rueidis.Client
-	cluster bool
+	connect Connect
 	library script.Library
+	seal    cipher.AEAD                   // of notices
 	clock   func([]guard.Charge) []string // arguments in the place of the server's clock, in tests
 	loading sync.Mutex
 	rules   sync.Map      // by name, each a *rule
 	voiding chan struct{} // one for each goroutine that takes back
 }
 
+// Connect returns the client of a server, and whether that is a cluster, or why there is none yet.
+type Connect func() (client rueidis.Client, cluster bool, err error)
+
 // New returns the store of a guard. It talks to the server only when it is asked to.
-func New(client rueidis.Client, c Config) *Store {
+func New(connect Connect, c Config) *Store {
 	return &Store{
-		config: c, client: client, cluster: client.Mode() == rueidis.ClientModeCluster,
-		library: script.New(script.ServerClock), voiding: make(chan struct{}, 64),
+		config: c, connect: connect, library: script.New(script.ServerClock), seal: sealer(c),
+		voiding: make(chan struct{}, 64),
 	}
 }
 
@@ -69,8 +73,8 @@ const (
 	shared    = 128
 )
 
-// A ticket is the name of the reservation, seven bytes, with issued and perhaps overFlag below,
-// and the check of its place.
+// A ticket is the name of the reservation, seven bytes, with issued and perhaps overBit below,
+// and the check of its place, whose top bit is left to whoever wraps the store.
 const (
 	issued  = 0xd0
 	overBit = 0x01
@@ -101,6 +105,10 @@ func (s *Store) Reserve(ctx context.Context, charges []guard.Charge) error {
 	if len(charges) == 0 {
 		return nil
 	}
+	_, cluster, err := s.connect()
+	if err != nil {
+		return err
+	}
 	places := make([]place, len(charges))
 	args := make([]string, len(charges), len(charges)+1)
 	for i := range charges {
@@ -110,14 +118,14 @@ func (s *Store) Reserve(ctx context.Context, charges []guard.Charge) error {
 		c.Ticket = newTicket(&places[i])
 		args[i] = argument(reserveFlags(c), c.Ticket, r, &places[i])
 	}
-	if !s.cluster {
-		reply, err := s.call(ctx, s.library.Reserve, places, args, charges)
-		if err != nil {
-			return err
-		}
-		return s.read(reply, charges)
+	if cluster {
+		return s.reserveEach(ctx, charges, places, args)
 	}
-	return s.reserveEach(ctx, charges, places, args)
+	reply, err := s.call(ctx, s.library.Reserve, places, args, charges)
+	if err != nil {
+		return err
+	}
+	return s.read(reply, charges)
 }
 
 func reserveFlags(c *guard.Charge) (flags byte) {
@@ -153,8 +161,12 @@ func (s *Store) read(reply string, charges []guard.Charge) error {
 		refused = refused || refuses(c)
 	}
 	for i := range charges {
-		if refused || !charges[i].Decision.Allowed {
-			charges[i].Ticket = doorward.Ticket{}
+		c := &charges[i]
+		if c.Decision.Overflow && !(refused && c.Decision.Allowed) {
+			s.rule(c.Rule).counts.count(c.Decision.Allowed)
+		}
+		if refused || !c.Decision.Allowed {
+			c.Ticket = doorward.Ticket{}
 		}
 	}
 	return nil
@@ -172,7 +184,7 @@ func decision(b string) doorward.Decision {
 	}
 }
 
-func float(b string) float64    { return math.Float64frombits(binary.LittleEndian.Uint64([]byte(b[:8]))) }
+func float(b string) float64   { return math.Float64frombits(binary.LittleEndian.Uint64([]byte(b[:8]))) }
 func uint32At(b string) uint32 { return binary.LittleEndian.Uint32([]byte(b[:4])) }
 
 // reserveEach reserves each charge where it is kept, all at the same time.
@@ -265,6 +277,10 @@ func (s *Store) takeBack(charges []guard.Charge, places []place, which []int) fu
 
 // Settle is described in guard.Store.
 func (s *Store) Settle(ctx context.Context, charges []guard.Charge) error {
+	_, cluster, err := s.connect()
+	if err != nil {
+		return err
+	}
 	var which []int
 	places := make([]place, len(charges))
 	for i := range charges {
@@ -275,7 +291,7 @@ func (s *Store) Settle(ctx context.Context, charges []guard.Charge) error {
 			which = append(which, i)
 		}
 	}
-	if !s.cluster {
+	if !cluster {
 		_, err := s.settle(ctx, charges, places, which, "", false)
 		return err
 	}
@@ -397,8 +413,7 @@ func (s *Store) call(ctx context.Context, function string, places []place, args 
 	for i := range places {
 		keys = append(keys, places[i].key, places[i].order)
 	}
-	args = s.stamp(args, charges)
-	reply, err := s.do(ctx, func() rueidis.Completed { return s.build(function, keys, args) })
+	reply, err := s.do(ctx, function, keys, s.stamp(args, charges))
 	if err != nil {
 		return "", err
 	}
@@ -409,12 +424,16 @@ func (s *Store) call(ctx context.Context, function string, places []place, args 
 	return text, nil
 }
 
-// do sends a command, once more if the server did not have the library.
-func (s *Store) do(ctx context.Context, command func() rueidis.Completed) (rueidis.RedisMessage, error) {
-	reply, err := s.client.Do(ctx, command()).ToMessage()
+// do calls a function, once more if the server did not have the library.
+func (s *Store) do(ctx context.Context, function string, keys, args []string) (reply rueidis.RedisMessage, err error) {
+	client, _, err := s.connect()
+	if err != nil {
+		return reply, err
+	}
+	reply, err = client.Do(ctx, build(client, function, keys, args)).ToMessage()
 	if isUnknown(err) {
-		if err = s.load(ctx); err == nil {
-			reply, err = s.client.Do(ctx, command()).ToMessage()
+		if err = s.load(ctx, client); err == nil {
+			reply, err = client.Do(ctx, build(client, function, keys, args)).ToMessage()
 		}
 	}
 	if err != nil {
@@ -427,6 +446,10 @@ func (s *Store) do(ctx context.Context, command func() rueidis.Completed) (rueid
 // failed are empty, and the first error is returned.
 func (s *Store) pipeline(ctx context.Context, function string, places []place, args [][]string, charges []guard.Charge) ([]string, error) {
 	replies := make([]string, len(places))
+	client, _, err := s.connect()
+	if err != nil {
+		return replies, err
+	}
 	todo := make([]int, len(places))
 	for i := range places {
 		todo[i] = i
@@ -434,11 +457,11 @@ func (s *Store) pipeline(ctx context.Context, function string, places []place, a
 	for try := 0; ; try++ {
 		cmds := make(rueidis.Commands, len(todo))
 		for n, i := range todo {
-			cmds[n] = s.build(function, []string{places[i].key, places[i].order}, s.stamp(args[i], charges))
+			cmds[n] = build(client, function, []string{places[i].key, places[i].order}, s.stamp(args[i], charges))
 		}
 		var first error
 		var again []int
-		for n, r := range s.client.DoMulti(ctx, cmds...) {
+		for n, r := range client.DoMulti(ctx, cmds...) {
 			m, err := r.ToMessage()
 			switch {
 			case err == nil && m.IsInt64():
@@ -454,7 +477,7 @@ func (s *Store) pipeline(ctx context.Context, function string, places []place, a
 		if first != nil || len(again) == 0 {
 			return replies, first
 		}
-		if err := s.load(ctx); err != nil {
+		if err := s.load(ctx, client); err != nil {
 			return replies, fmt.Errorf("redisstore: %w", err)
 		}
 		todo = again
@@ -468,8 +491,8 @@ func (s *Store) stamp(args []string, charges []guard.Charge) []string {
 	return append(args[:len(args):len(args)], s.clock(charges)...)
 }
 
-func (s *Store) build(function string, keys, args []string) rueidis.Completed {
-	return s.client.B().Fcall().Function(function).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+func build(client rueidis.Client, function string, keys, args []string) rueidis.Completed {
+	return client.B().Fcall().Function(function).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
 }
 
 // isUnknown reports whether a server has no such function: it is new, or they were flushed.
@@ -479,12 +502,12 @@ func isUnknown(err error) bool {
 }
 
 // load gives the library to every server that takes it. It is replicated from there.
-func (s *Store) load(ctx context.Context) error {
+func (s *Store) load(ctx context.Context, client rueidis.Client) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	var first error
 	loaded := false
-	for _, node := range s.client.Nodes() {
+	for _, node := range client.Nodes() {
 		err := node.Do(ctx, node.B().FunctionLoad().Replace().FunctionCode(s.library.Text).Build()).Error()
 		if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "READONLY") {
 			continue // a replica

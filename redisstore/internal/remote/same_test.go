@@ -26,12 +26,19 @@ var start = time.Now().Truncate(time.Microsecond).AddDate(10, 0, 0)
 
 // timed is New with the library whose time is that of the charges.
 func timed(client rueidis.Client, c Config) *Store {
-	s := New(client, c)
+	s := New(always(client), c)
 	s.library = script.New("local function clock(args) return tonumber(table.remove(args)) end")
 	s.clock = func(charges []guard.Charge) []string {
 		return []string{strconv.FormatInt(charges[0].Now.UnixMicro(), 10)}
 	}
 	return s
+}
+
+// always is connected.
+func always(client rueidis.Client) Connect {
+	return func() (rueidis.Client, bool, error) {
+		return client, client.Mode() == rueidis.ClientModeCluster, nil
+	}
 }
 
 func config(name string, partitions int) Config {
@@ -88,12 +95,17 @@ var doors = map[string][]guard.Rule{
 }
 
 // The same histories through memory and through Redis end in the same decisions.
-func TestSameAsMemory(t *testing.T) {
-	client := server.Client(t, server.Start(t))
+func TestSameAsMemory(t *testing.T) { same(t, server.Client(t, server.Start(t)), 12) }
+
+// Where each rule is on a server of its own, too: what is charged and taken back is seen by
+// nobody if nobody comes between.
+func TestSameAsMemoryInCluster(t *testing.T) { same(t, server.Client(t, server.Cluster(t, 3)...), 4) }
+
+func same(t *testing.T, client rueidis.Client, seeds uint64) {
 	for name, rules := range doors {
 		t.Run(name, func(t *testing.T) {
 			seen := map[string]int{}
-			for seed := range uint64(12) {
+			for seed := range seeds {
 				tell(t, client, fmt.Sprint(name, seed), rules, seed, 600, seen)
 			}
 			t.Log(seen)

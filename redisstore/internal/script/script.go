@@ -35,7 +35,7 @@ end`
 // A Library is what a server has to load. Its functions are named after what they hold, so
 // that different versions do not meet.
 type Library struct {
-	Text                                               string
+	Text                                             string
 	Reserve, Settle, Mark, Look, Unlock, Clear, Page string
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,4 +110,49 @@ func Do(t testing.TB, c rueidis.Client, words ...string) string {
 		t.Fatalf("%q: %v", words, err)
 	}
 	return s
+}
+
+// Cluster starts so many primaries with all slots between them, and returns their addresses.
+func Cluster(t testing.TB, primaries int) []string {
+	t.Helper()
+	const slots = 16384
+	var addrs []string
+	for i := range primaries {
+		addr := Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		c := single(t, addr)
+		Do(t, c, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(slots*i/primaries), strconv.Itoa(slots*(i+1)/primaries-1))
+		for _, other := range addrs {
+			host, port, _ := net.SplitHostPort(other)
+			Do(t, c, "CLUSTER", "MEET", host, port)
+		}
+		addrs = append(addrs, addr)
+	}
+	for _, addr := range addrs {
+		c := single(t, addr)
+		Await(t, "the cluster to be whole", func() bool {
+			info := Do(t, c, "CLUSTER", "INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(primaries))
+		})
+	}
+	return addrs
+}
+
+func single(t testing.TB, addr string) rueidis.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Await waits until something is so, for half a minute at most.
+func Await(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
 }

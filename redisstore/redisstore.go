@@ -1,0 +1,278 @@
+// Package redisstore keeps the counts of guards in Redis or Valkey, so that many processes have
+// one budget. It speaks to a single server, to one that Sentinels watch, and to a cluster. It
+// promises what the policies promise in memory, by the server's clock: no caller gets more
+// tries by going from node to node, and no live entry is dropped for another.
+//
+// It gives up what a process alone has: a decision takes a round trip, and there may be no
+// server to decide. What a server loses, by a failover before it was replicated or because it keeps
+// nothing on disk, is forgotten.
+//
+// All nodes must be given the same Secret and Partitions, and their guards the same names. Where
+// they have different limits for one rule, each judges by its own what all of them counted.
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/doorward/doorward/redisstore/internal/remote"
+	"github.com/redis/rueidis"
+)
+
+// What a zero field of Options stands for, and the least that a Secret may be.
+const (
+	DefaultPrefix     = "doorward:"
+	DefaultPartitions = 64
+	MaxPartitions     = 4096
+	MinSecret         = 16
+)
+
+// Options say where the server is and how it is spoken to.
+type Options struct {
+	// Addresses are host:port of the server, of some nodes of the cluster, or of the
+	// Sentinels. Which of the first two it is, the server says.
+	Addresses []string
+	// MasterName is what the Sentinels call the server. Without it there are none.
+	MasterName string
+	// Username and PasswordFile are those of an ACL user. The file is read at every
+	// connection, and line ends around the password are dropped. SentinelUsername and
+	// SentinelPasswordFile are for the Sentinels, and read once.
+	Username, PasswordFile                 string
+	SentinelUsername, SentinelPasswordFile string
+	// TLS is what connections are secured with, those to Sentinels too. Nil is no TLS: whoever is
+	// on the way then reads and changes what is counted.
+	TLS *tls.Config
+	// DB is the number of the database, 0 in a cluster.
+	DB int
+
+	// Secret keys what names and addresses are called in the store: at least MinSecret bytes. With
+	// another one, everything counted so far means nothing.
+	Secret []byte
+	// Prefix is what all keys begin with. "" is DefaultPrefix. It must not have "{" or "}".
+	Prefix string
+	// Partitions is how many parts the keys of a rule are kept in, each in a slot of its
+	// own, with its share of the rule's Capacity. 0 is DefaultPartitions. With another
+	// number, everything counted so far means nothing.
+	Partitions int
+	// InsecureAllowEviction takes a server that drops live entries when its memory is full: whoever
+	// fills it ends their lockouts.
+	InsecureAllowEviction bool
+}
+
+// validate returns o with its defaults, or the error that names a field.
+func (o Options) validate() (Options, error) {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if o.Partitions == 0 {
+		o.Partitions = DefaultPartitions
+	}
+	switch {
+	case len(o.Addresses) == 0:
+		return o, errors.New("redisstore: Addresses must not be empty")
+	case len(o.Secret) < MinSecret:
+		return o, fmt.Errorf("redisstore: Secret must have at least %d bytes, got %d", MinSecret, len(o.Secret))
+	case strings.ContainsAny(o.Prefix, "{}"):
+		return o, fmt.Errorf("redisstore: Prefix must not have { or }, got %q", o.Prefix)
+	case o.Partitions < 1 || o.Partitions > MaxPartitions:
+		return o, fmt.Errorf("redisstore: Partitions must be 1 to %d, got %d", MaxPartitions, o.Partitions)
+	case o.DB < 0:
+		return o, fmt.Errorf("redisstore: DB must not be negative, got %d", o.DB)
+	case o.MasterName == "" && o.SentinelUsername+o.SentinelPasswordFile != "":
+		return o, errors.New("redisstore: MasterName must be set where SentinelUsername or SentinelPasswordFile is")
+	}
+	return o, nil
+}
+
+// A Client is a connection to the server, for the stores of all guards of a process.
+type Client struct {
+	options Options
+	ctx     context.Context
+	close   context.CancelFunc
+	retried sync.WaitGroup
+
+	mu      sync.Mutex
+	client  rueidis.Client
+	cluster bool
+	err     error
+}
+
+// retry is how long a server that was not there is left alone.
+const retry = time.Second
+
+// Dial connects. An error means that Options are wrong, or that the server is there and must not
+// be used: it takes no such user, or would drop live entries. A server that cannot be reached is
+// no error: Dial goes on trying, and until then stores answer with Err.
+func Dial(o Options) (*Client, error) {
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{options: o}
+	c.ctx, c.close = context.WithCancel(context.Background())
+	again, err := c.dial()
+	switch {
+	case err == nil:
+	case !again:
+		c.close()
+		return nil, err
+	default:
+		c.retried.Go(c.redial)
+	}
+	return c, nil
+}
+
+// redial dials until it need not.
+func (c *Client) redial() {
+	tick := time.NewTicker(retry)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := c.dial(); err == nil {
+			return
+		}
+	}
+}
+
+// dial connects, and says whether it may be worth another try.
+func (c *Client) dial() (again bool, err error) {
+	client, err := c.connect()
+	if err == nil {
+		if again, err = c.check(client); err != nil {
+			client.Close()
+		}
+	} else {
+		_, said := rueidis.IsRedisErr(err)
+		again = !said && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission)
+	}
+	if err != nil {
+		err = fmt.Errorf("redisstore: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err = err; err == nil {
+		c.client, c.cluster = client, client.Mode() == rueidis.ClientModeCluster
+	}
+	return again, err
+}
+
+func (c *Client) connect() (rueidis.Client, error) {
+	o := c.options
+	sentinel := rueidis.SentinelOption{MasterSet: o.MasterName, Username: o.SentinelUsername, TLSConfig: o.TLS}
+	if o.MasterName != "" {
+		sentinel.TopologyRefreshInterval = 5 * time.Second // a message of theirs may be lost
+	}
+	var err error
+	if sentinel.Password, err = password(o.SentinelPasswordFile); err != nil {
+		return nil, err
+	}
+	if _, err := password(o.PasswordFile); err != nil {
+		return nil, err
+	}
+	return rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: o.Addresses, Sentinel: sentinel, TLSConfig: o.TLS, SelectDB: o.DB,
+		AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			p, err := password(o.PasswordFile)
+			return rueidis.AuthCredentials{Username: o.Username, Password: p}, err
+		},
+		ClientName:   "doorward",
+		DisableCache: true,
+		DisableRetry: true, // an attempt that is sent twice is charged twice
+	})
+}
+
+func password(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(file)
+	return strings.Trim(string(b), "\r\n"), err
+}
+
+// check asks the server whether it would drop live entries when its memory is full, and returns
+// an error if so, or if it does not say. All that we keep there expires, so volatile or not makes
+// no difference.
+func (c *Client) check(client rueidis.Client) (again bool, err error) {
+	if c.options.InsecureAllowEviction {
+		return false, nil
+	}
+	for address, node := range client.Nodes() {
+		ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
+		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+		cancel()
+		if err != nil {
+			_, said := rueidis.IsRedisErr(err)
+			return !said, fmt.Errorf("%s does not say what it does when its memory is full: %w", address, err)
+		}
+		if policy := field(info, "maxmemory_policy"); field(info, "maxmemory") != "0" && policy != "noeviction" {
+			return false, fmt.Errorf("%s has maxmemory-policy %s and drops lockouts when its memory is full; it must be noeviction", address, policy)
+		}
+	}
+	return false, nil
+}
+
+// field returns the value of a field in what INFO says, "" if there is none.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// get is a remote.Connect.
+func (c *Client) get() (rueidis.Client, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client, c.cluster, c.err
+}
+
+// Err returns why there is no server yet, nil once there was one.
+func (c *Client) Err() error {
+	_, _, err := c.get()
+	return err
+}
+
+// Close ends all connections. Stores of this client must not be used any more.
+func (c *Client) Close() {
+	c.close()
+	c.retried.Wait()
+	if client, _, err := c.get(); err == nil {
+		client.Close()
+	}
+}
+
+// remote returns what talks to the server for the guard of a name, which must be the same on all
+// nodes, and another for each guard.
+func (c *Client) remote(guard string) *remote.Store {
+	return remote.New(c.get, remote.Config{
+		Guard: guard, Prefix: c.options.Prefix, Secret: c.options.Secret, Partitions: c.options.Partitions,
+	})
+}
+
+// A Store keeps the counts of one guard.
+type Store struct{ *remote.Store }
+
+// Store returns the store of the guard of a name: 1 to 64 letters, digits and any of "._/-",
+// the same on all nodes, and another for each guard. An error says that it is not.
+func (c *Client) Store(name string) (*Store, error) {
+	ok := len(name) > 0 && len(name) <= 64
+	for _, b := range []byte(name) {
+		ok = ok && ('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("._/-", b) >= 0)
+	}
+	if !ok {
+		return nil, fmt.Errorf(`redisstore: name of a guard must be 1 to 64 letters, digits or any of "._/-", got %q`, name)
+	}
+	return &Store{c.remote(name)}, nil
+}
