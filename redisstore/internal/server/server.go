@@ -19,6 +19,12 @@ import (
 // answers. Without the program the test is skipped, or fails where CI is true.
 func Start(t testing.TB, args ...string) (addr string) {
 	t.Helper()
+	return StartAt(t, freePort(t), args...)
+}
+
+// StartAt is Start on a port.
+func StartAt(t testing.TB, port string, args ...string) (addr string) {
+	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -26,7 +32,6 @@ func Start(t testing.TB, args ...string) (addr string) {
 		}
 		t.Skip("redis-server is missing: apt-get install redis-server")
 	}
-	port := freePort(t)
 	addr = net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.Command(program, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
