@@ -2,13 +2,14 @@
 # make fuzz     every fuzz target for FUZZTIME (default 1m) each
 # make bench    what decisions cost, beside other limiters: docs/benchmarks.md
 # make attacks  what gets through, beside other limiters: docs/attacks.md
+# make redis    what limiters do on one Redis server
 # make speed    what serve costs beside a bare reverse proxy
 # make soak     300 rounds of the soak, and 1,000 times kill -9: some minutes
 # make man      manual pages, in man/
 # make tidy     go.mod and go.sum of all modules
 
-# Nested modules require the core by version and carry no replace. They are tidied
-# through a copy of their go.mod that has one.
+# Nested modules require the core, and redisstore, by version and carry no replace. They are
+# tidied through a copy of their go.mod that has them.
 NESTED = bench cmd/doorward redisstore
 MODULES = . $(NESTED)
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -17,7 +18,7 @@ FUZZTIME = 1m
 # Programs that nobody here wrote and that the tests, and bench, talk to.
 DEBIAN = curl fail2ban ffuf haproxy hydra iproute2 libsqlite3-0 logrotate mandoc nginx-light nodejs openssl patator php-cli prometheus python3 redis-server tmux wrk
 
-.PHONY: test tools lint race fuzz bench attacks speed soak man tidy
+.PHONY: test tools lint race fuzz bench attacks redis speed soak man tidy
 
 test: tools lint race
 
@@ -63,6 +64,9 @@ bench: tools
 attacks:
 	go run ./bench/cmd/attacks
 
+redis: tools
+	go run ./bench/cmd/redis
+
 speed:
 	go run ./cmd/doorward/internal/speed
 
@@ -80,9 +84,9 @@ tidy:
 		echo "tidy $$m"; \
 		cp $$m/go.mod $$tmp/go.mod; \
 		rm -f $$tmp/go.sum; if [ -f $$m/go.sum ]; then cp $$m/go.sum $$tmp/go.sum; fi; \
-		go mod edit -replace github.com/doorward/doorward="$$root" $$tmp/go.mod; \
+		go mod edit -replace github.com/doorward/doorward="$$root" -replace github.com/doorward/doorward/redisstore="$$root/redisstore" $$tmp/go.mod; \
 		(cd $$m && GOWORK=off go mod tidy -modfile=$$tmp/go.mod); \
-		go mod edit -dropreplace github.com/doorward/doorward $$tmp/go.mod; \
+		go mod edit -dropreplace github.com/doorward/doorward -dropreplace github.com/doorward/doorward/redisstore $$tmp/go.mod; \
 		cp $$tmp/go.mod $$m/go.mod; \
 		if [ -f $$tmp/go.sum ]; then cp $$tmp/go.sum $$m/go.sum; fi; \
 	done
