@@ -529,3 +529,64 @@ func TestRoom(t *testing.T) {
 		now = now.Add(10 * time.Minute)
 	}
 }
+
+// The order of a partition outlives all its entries, however long they are kept alive without
+// one more.
+func TestOrderOutlivesEntries(t *testing.T) {
+	client := server.Client(t, server.Start(t))
+	rs := rules(t, guard.Rule{Lockout: lock(1000, time.Minute, time.Minute)})
+	s := timed(client, config("login", 1))
+	at := s.rule(&rs[0]).place(addr(1))
+	until := func(key string) int {
+		n, err := strconv.Atoi(server.Do(t, client, "PEXPIRETIME", key))
+		if err != nil || n <= 0 {
+			t.Fatalf("%q expires at %d, %v", key, n, err)
+		}
+		return n
+	}
+	for i := range 100 {
+		now := start.Add(time.Duration(i) * 30 * time.Second)
+		attempt(t, s, &rs[0], addr(1), now)
+		if entry, order := until(at.key), until(at.order); entry > order {
+			t.Fatalf("after %v the entry expires at %d, the order at %d", now.Sub(start), entry, order)
+		}
+	}
+}
+
+// One entry has so many reservations and no more; more of others' leases than end in one call end
+// in the next.
+func TestManyInFlight(t *testing.T) {
+	client := server.Client(t, server.Start(t))
+	rs := rules(t,
+		guard.Rule{Lockout: lock(5000, time.Minute, time.Minute)},
+		guard.Rule{Name: "throttle", Throttle: &throttle.Policy{PerSource: 100, Global: 1500, Window: time.Hour}},
+		guard.Rule{Name: "few", Throttle: &throttle.Policy{PerSource: 100, Global: 1500, Window: time.Hour, InFlight: 3}})
+	s := timed(client, config("login", 1))
+	for i := range 1024 {
+		if c := reserve(t, s, &rs[0], addr(1), start.Add(time.Duration(i)*time.Microsecond)); !c.Decision.Allowed {
+			t.Fatalf("reservation %d: %+v", i, c.Decision)
+		}
+	}
+	if c := reserve(t, s, &rs[0], addr(1), start.Add(2*time.Millisecond)); c.Decision.Reason != doorward.Busy || c.Decision.RetryAfter != time.Second {
+		t.Errorf("one more than an entry may have: %+v, want busy for a second", c.Decision)
+	}
+	e, _, d, err := s.Look(ctx, &rs[0], addr(1), start.Add(time.Hour))
+	if err != nil || e.Count != 0 || !d.Allowed {
+		t.Errorf("an hour later: %+v, %+v, %v", e, d, err)
+	}
+	for i := range 1400 {
+		reserve(t, s, &rs[1], addr(i), start)
+	}
+	late := start.Add(2 * time.Minute)
+	if d := reserve(t, s, &rs[1], addr(5000), late).Decision; !d.Allowed || d.Remaining != 99 {
+		t.Errorf("with 400 leases that are still to end: %+v, want 100 left", d)
+	}
+	if d := reserve(t, s, &rs[1], addr(5001), late).Decision; !d.Allowed || d.Remaining != 98 {
+		t.Errorf("with 1,400 leases that have ended: %+v, want 98 left of 1,500 but 1,400 and one pending", d)
+	}
+	for i := range 4 {
+		if d := reserve(t, s, &rs[2], addr(i), start).Decision; d.Allowed != (i < 3) || i == 3 && (d.Reason != doorward.Busy || d.RetryAfter != time.Second) {
+			t.Errorf("with %d of 3 in flight: %+v", i, d)
+		}
+	}
+}

@@ -369,10 +369,10 @@ local function sum(order)
   return {key = key, began = began, count = count, pending = pending, first = first}
 end
 
--- finish ends the reservation whose record begins at at, as outcome, at the time now.
-local function finish(e, at, outcome, apart, now)
+-- conclude tells the policy that the reservation whose record begins at at ends as outcome, at the
+-- time now.
+local function conclude(e, at, outcome, apart, now)
   local till, tag = unpack('<dB', e.pending, at)
-  e.pending = sub(e.pending, 1, at - 1) .. sub(e.pending, at + RECORD)
   e.changed = true
   if e.all then e.all.pending = max(e.all.pending - 1, 0) end
   return e.rule.policy.settle(e.rule, e.state, e.all, outcome, apart or tag == 1, till - e.rule.lease, now)
@@ -380,12 +380,15 @@ end
 
 -- expire ends the leases of e that are over, or the first of them, each as a failure at its end.
 local function expire(e, once)
-  while e.pending ~= '' do
-    local till = lease(e.pending)
-    if till > e.now then return end
-    finish(e, 1, FAILED, false, till)
-    if once then return end
+  local at, pending = 1, e.pending
+  while at < #pending do
+    local till = unpack('<d', pending, at)
+    if till > e.now then break end
+    conclude(e, at, FAILED, false, till)
+    at = at + RECORD
+    if once then break end
   end
+  if at > 1 then e.pending = sub(pending, at) end
 end
 
 -- drop removes e, which means nothing any more.
@@ -460,10 +463,14 @@ local function sweep(order, r, all, now, n)
   return gone, #due
 end
 
+-- OVERDUE is how many leases of others end in one call, at most. What is left is for the next.
+local OVERDUE = 1000
+
 -- overdue ends the leases of a throttle that are over, in their order: each counts for all.
 local function overdue(order, r, all, now)
   local base = sub(order, 1, -2)
-  while all.first <= now do
+  for _ = 1, OVERDUE do
+    if all.first > now then return end
     local head = call('ZRANGE', base .. 'l', 0, 0, 'WITHSCORES')
     all.first = tonumber(head[2] or NEVER)
     if all.first > now then return end
@@ -535,8 +542,8 @@ local function existing(key, order, r, own, now)
   return e
 end
 
--- MOST is how many reservations one entry may have.
-local MOST = 4096
+-- MOST is how many reservations one entry may have: all of them are read and written with it.
+local MOST = 1024
 
 -- judge answers an attempt on e.
 local function judge(e)
@@ -629,11 +636,11 @@ local function settle(keys, args)
     local n, first, lockout = 0, 0, 0
     local e = existing(charged, order, r, own and not over, now)
     local at = e and locate(e.pending, sub(arg, 2, 8))
-    if at and over then
-      -- nobody clears what all share
-      finish(e, at, outcome == SUCCEEDED and VOID or outcome, band(flags, APART) ~= 0, e.now)
-    elseif at then
-      n, first, lockout = finish(e, at, outcome, band(flags, APART) ~= 0, e.now)
+    if at then
+      if over and outcome == SUCCEEDED then outcome = VOID end -- nobody clears what all share
+      n, first, lockout = conclude(e, at, outcome, band(flags, APART) ~= 0, e.now)
+      if over then n, lockout = 0, 0 end
+      e.pending = sub(e.pending, 1, at - 1) .. sub(e.pending, at + RECORD)
     end
     if band(flags, GIVEBACK) ~= 0 then
       if over then

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ func StartAt(t testing.TB, port string, args ...string) (addr string) {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // if the tests are killed
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
