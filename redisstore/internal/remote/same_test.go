@@ -102,14 +102,14 @@ func TestSameAsMemory(t *testing.T) { same(t, server.Client(t, server.Start(t)),
 
 // Where each rule is on a server of its own, too: what is charged and taken back is seen by
 // nobody if nobody comes between.
-func TestSameAsMemoryInCluster(t *testing.T) { same(t, server.Client(t, server.Cluster(t, 3)...), 12) }
+func TestSameAsMemoryInCluster(t *testing.T) { same(t, server.Client(t, server.Cluster(t, 3)...), 6) }
 
 func same(t *testing.T, client rueidis.Client, seeds uint64) {
 	for name, rules := range doors {
 		t.Run(name, func(t *testing.T) {
 			seen := map[string]int{}
 			for seed := range seeds {
-				tell(t, client, fmt.Sprint(name, seed), rules, seed, 600, seen)
+				tell(t, client, fmt.Sprint(name, seed), rules, seed, 400, seen)
 			}
 			t.Log(seen)
 			for _, what := range []string{"allowed", "refused", "overflow", "settled late"} {

@@ -175,6 +175,32 @@ func TestTickets(t *testing.T) {
 	}
 }
 
+// A ticket that was charged to the overflow entry settles there, for its own key only, and a
+// success takes back no more than itself.
+func TestTicketsOfOverflow(t *testing.T) {
+	client := server.Client(t, server.Start(t))
+	rs := rules(t, guard.Rule{OnSuccess: guard.Clear, Lockout: lock(3, time.Minute, time.Minute, holds(1))})
+	s := timed(client, config("login", 1))
+	attempt(t, s, &rs[0], addr(1), start)
+	attempt(t, s, &rs[0], addr(2), start)
+	c := reserve(t, s, &rs[0], addr(3), start)
+	if !c.Decision.Overflow || c.Decision.Remaining != 1 {
+		t.Fatalf("%+v, want overflow with one failure", c.Decision)
+	}
+	wrong := c
+	wrong.Key = addr(4)
+	settle(t, s, wrong, doorward.Void, start)
+	if got := reserveLeft(t, s, &rs[0], addr(4), start); got != 1 {
+		t.Errorf("another key's ticket took it back: %d left, want 1", got)
+	}
+	if got := settle(t, s, c, doorward.Succeeded, start); got.Cleared.N != 0 {
+		t.Errorf("a success cleared %+v of what all share", got.Cleared)
+	}
+	if got := reserveLeft(t, s, &rs[0], addr(4), start); got != 2 {
+		t.Errorf("after its success: %d left, want 2", got)
+	}
+}
+
 // reserveLeft returns how many attempts k could start now.
 func reserveLeft(t *testing.T, s *Store, r *guard.Rule, k doorward.Key, now time.Time) int {
 	t.Helper()

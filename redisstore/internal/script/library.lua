@@ -359,16 +359,6 @@ local function entry(key, order, r, own, all, now, v)
   }
 end
 
--- sum is what a throttle knows of all keys: its tally, how many reservations are pending, and a
--- time at or before which the first of their leases does not end.
-local function sum(order)
-  local key = sub(order, 1, -2) .. 'g'
-  local v = call('GET', key)
-  if not v then return {key = key, began = 0, count = 0, pending = 0, first = NEVER} end
-  local began, count, pending, first = unpack('<dI4I4d', v)
-  return {key = key, began = began, count = count, pending = pending, first = first}
-end
-
 -- conclude tells the policy that the reservation whose record begins at at ends as outcome, at the
 -- time now.
 local function conclude(e, at, outcome, apart, now)
@@ -487,6 +477,18 @@ local function overdue(order, r, all, now)
   end
 end
 
+-- sum returns what a throttle knows of all keys now: its tally, how many reservations are
+-- pending, and a time at or before which the first of their leases does not end.
+local function sum(order, r, now)
+  local all = {key = sub(order, 1, -2) .. 'g', began = 0, count = 0, pending = 0, first = NEVER}
+  local v = call('GET', all.key)
+  if v then
+    all.began, all.count, all.pending, all.first = unpack('<dI4I4d', v)
+    overdue(order, r, all, now)
+  end
+  return all
+end
+
 -- LOOK is how many entries are looked at for one that is forgotten, at most.
 local LOOK = 128
 
@@ -504,15 +506,19 @@ local function room(order, r, all, now)
   return n < r.capacity
 end
 
+-- load makes an entry as it is now of the value of a key, or a blank one.
+local function load(key, order, r, own, all, now, v)
+  local e = entry(key, order, r, own, all, now, v)
+  expire(e)
+  r.policy.age(r, e.state, e.now)
+  return e
+end
+
 local SHARED = 128 -- in flags: the key does not count towards the capacity
 
 -- seat returns the entry that a key is charged to: its own, or overflow.
 local function seat(key, order, r, flags, now)
-  local all = false
-  if r.policy == throttle then
-    all = sum(order)
-    overdue(order, r, all, now)
-  end
+  local all = r.policy == throttle and sum(order, r, now)
   local own = band(flags, SHARED) == 0
   local v = call('GET', key)
   local over = not v and own and not room(order, r, all, now)
@@ -520,26 +526,16 @@ local function seat(key, order, r, flags, now)
     key, own = sub(order, 1, -2) .. '+', false
     v = call('GET', key)
   end
-  local e = entry(key, order, r, own, all, now, v)
-  expire(e)
-  r.policy.age(r, e.state, e.now)
+  local e = load(key, order, r, own, all, now, v)
   e.over = over
   return e
 end
 
--- existing returns the entry of a key, nil if there is none.
+-- existing returns the entry of a key as it is now, false if there is none.
 local function existing(key, order, r, own, now)
-  local all = false
-  if r.policy == throttle then
-    all = sum(order)
-    overdue(order, r, all, now)
-  end
+  local all = r.policy == throttle and sum(order, r, now)
   local v = call('GET', key)
-  if not v then return nil end
-  local e = entry(key, order, r, own, all, now, v)
-  expire(e)
-  r.policy.age(r, e.state, e.now)
-  return e
+  return v and load(key, order, r, own, all, now, v)
 end
 
 -- MOST is how many reservations one entry may have: all of them are read and written with it.
@@ -734,9 +730,7 @@ local function page(keys, args)
   for i = 1, #some do
     local v = call('GET', base .. some[i])
     if v then
-      local e = entry(base .. some[i], order, r, #some[i] > 1, {pending = 0, count = 0, began = 0}, now, v)
-      expire(e)
-      r.policy.age(r, e.state, e.now)
+      local e = load(base .. some[i], order, r, #some[i] > 1, {pending = 0, count = 0, began = 0}, now, v)
       if live(e) then reply[#reply + 1] = some[i] .. describe(e) end
     end
   end
