@@ -683,11 +683,10 @@ local function look(keys, args)
   local now = clock(args)
   local r = rule(args[1])
   local e = seat(keys[1], keys[2], r, byte(args[1]), now)
-  local verdict = judge(e)
-  local over, own = e.over, not e.over and live(e)
+  judge(e)
+  local answer = pack('<BBdI4B', e.verdict, e.over and 1 or 0, e.wait, e.left, not e.over and live(e) and 1 or 0)
   if e.changed then store(e) end
-  if over then e = entry(keys[1], keys[2], r, false, false, now) end
-  return pack('<BBdI4B', verdict, over and 1 or 0, e.wait, e.left, own and 1 or 0) .. describe(e)
+  return answer .. describe(e.over and entry(keys[1], keys[2], r, false, false, now) or e)
 end
 
 -- unlock forgets an entry with its reservations, and reports whether there was one.
