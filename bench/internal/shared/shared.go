@@ -175,7 +175,7 @@ func (f *Field) ours(addr string) error {
 	})
 	f.add("doorward, a refusal", true, func(ctx context.Context, k int) error {
 		var charge [1]guard.Charge
-		if err := reserve(ctx, &rules.Rules[1], k, charge[:]); err != nil || !charge[0].Decision.Allowed {
+		if err := reserve(ctx, &rules.Rules[1], k%100, charge[:]); err != nil || !charge[0].Decision.Allowed {
 			return err
 		}
 		return settle(ctx, charge[:])

@@ -38,7 +38,8 @@ local ALLOWED, LOCKED, BUSY, SPENT, CEILING = 0, 1, 2, 3, 4
 @clock@
 
 -- A policy is a table of steps. s is a state, r the rule, all what a throttle counts of all
--- keys.
+-- keys. read returns the state of a value, the latest time it was judged at, when the order looks
+-- at it, and where its reservations begin; write is the way back, without these.
 
 local lockout = {}
 
@@ -50,13 +51,13 @@ function lockout.blank()
   return {began = 0, at = 0, count = 0, ended = false, apart = false}
 end
 
-function lockout.read(v, from)
-  local began, at, count, marks, next = unpack('<ddI4B', v, from)
-  return {began = began, at = at, count = count, ended = marks % 2 == 1, apart = marks >= 2}, next
+function lockout.read(v)
+  local now, score, began, at, count, marks, next = unpack('<ddddI4B', v)
+  return {began = began, at = at, count = count, ended = marks % 2 == 1, apart = marks >= 2}, now, score, next
 end
 
-function lockout.write(s)
-  return pack('<ddI4B', s.began, s.at, s.count, (s.ended and 1 or 0) + (s.apart and 2 or 0))
+function lockout.write(s, now, score)
+  return pack('<ddddI4B', now, score, s.began, s.at, s.count, (s.ended and 1 or 0) + (s.apart and 2 or 0))
 end
 
 function lockout.forget(r, s)
@@ -144,12 +145,12 @@ end
 
 function throttle.blank() return {began = 0, count = 0} end
 
-function throttle.read(v, from)
-  local began, count, next = unpack('<dI4', v, from)
-  return {began = began, count = count}, next
+function throttle.read(v)
+  local now, score, began, count, next = unpack('<dddI4', v)
+  return {began = began, count = count}, now, score, next
 end
 
-function throttle.write(s) return pack('<dI4', s.began, s.count) end
+function throttle.write(s, now, score) return pack('<dddI4', now, score, s.began, s.count) end
 
 function throttle.forget(r, s)
   if s.count == 0 then return 0 end
@@ -196,19 +197,19 @@ local window = {}
 
 function window.blank(r) return {last = r.last, width = r.width, began = 0, newest = 0, older = {0, 0, 0, 0, 0, 0, 0, 0}} end
 
-function window.read(v, from)
-  if byte(v, from) == 0 then
-    local _, began, newest, next = unpack('<BdI4', v, from)
-    return {last = 0, began = began, newest = newest, older = {0, 0, 0, 0, 0, 0, 0, 0}}, next
+function window.read(v)
+  local now, score, last, began, newest, next = unpack('<ddBdI4', v)
+  if last == 0 then
+    return {last = 0, width = 0, began = began, newest = newest, older = {0, 0, 0, 0, 0, 0, 0, 0}}, now, score, next
   end
-  local last, width, began, newest, a, b, c, d, e, f, g, h, next = unpack('<BddI4HHHHHHHH', v, from)
-  return {last = last, width = width, began = began, newest = newest, older = {a, b, c, d, e, f, g, h}}, next
+  local width, a, b, c, d, e, f, g, h, next = unpack('<dHHHHHHHH', v, next)
+  return {last = last, width = width, began = began, newest = newest, older = {a, b, c, d, e, f, g, h}}, now, score, next
 end
 
-function window.write(s)
-  if s.last == 0 then return pack('<BdI4', 0, s.began, s.newest) end
+function window.write(s, now, score)
+  if s.last == 0 then return pack('<ddBdI4', now, score, 0, s.began, s.newest) end
   local o = s.older
-  return pack('<BddI4HHHHHHHH', s.last, s.width, s.began, s.newest, o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8])
+  return pack('<ddBdI4dHHHHHHHH', now, score, s.last, s.began, s.newest, s.width, o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8])
 end
 
 local function total(s)
@@ -243,7 +244,7 @@ end
 -- if it had been admitted now.
 function window.age(r, s, now)
   if s.last ~= r.last or s.last > 0 and s.width ~= r.width then
-    local old = {last = s.last, width = s.width or r.window}
+    local old = {last = s.last, width = s.last > 0 and s.width or r.window}
     slide(old, s, now)
     local n = total(s)
     if r.last > 0 then n = min(n, 65535) end
@@ -343,11 +344,10 @@ end
 -- entry makes an entry of the value of a key, or a blank one. own says that it counts towards the
 -- capacity.
 local function entry(key, order, r, own, all, now, v)
-  local s, pending, latest, score = nil, '', 0, 0
+  local s, latest, score, pending = nil, 0, 0, ''
   if v then
-    latest, score = unpack('<dd', v)
     local next
-    s, next = r.policy.read(v, 17)
+    s, latest, score, next = r.policy.read(v)
     if next <= #v then pending = sub(v, next) end
   else
     s = r.policy.blank(r)
@@ -355,7 +355,6 @@ local function entry(key, order, r, own, all, now, v)
   return {
     key = key, order = order, rule = r, own = own, all = all, now = max(now, latest),
     state = s, pending = pending, exists = v and true or false, score = score, changed = false,
-    over = false, flags = 0, verdict = 0, wait = 0, left = 0,
   }
 end
 
@@ -409,16 +408,18 @@ local function store(e)
     keep = forget
   else
     keep = max(forget, lease(sub(pending, -RECORD)) + r.memory)
-    forget = max(forget, lease(pending))
   end
   -- The order need not be exact, only never late: most often nothing moves.
-  if e.own and (not e.exists or forget < e.score or e.score <= e.now) then
-    e.score = forget
-    call('ZADD', e.order, format('%d', forget), sub(e.key, #e.order))
-    expires(e.order, e.now + 2 * (r.lease + r.memory))
+  if e.own and (forget < e.score or e.score <= e.now) then
+    if pending ~= '' then forget = max(forget, lease(pending)) end
+    if forget < e.score or e.score <= e.now then
+      e.score = forget
+      call('ZADD', e.order, format('%d', forget), sub(e.key, #e.order))
+      expires(e.order, e.now + 2 * (r.lease + r.memory))
+    end
   end
   e.exists = true
-  call('SET', e.key, pack('<dd', e.now, e.score) .. r.policy.write(e.state) .. pending, 'PXAT', format('%d', floor(keep / 1000) + 1))
+  call('SET', e.key, r.policy.write(e.state, e.now, e.score) .. pending, 'PXAT', format('%d', floor(keep / 1000) + 1))
 end
 
 -- visit looks at an entry that the order names at what time did to it, and reports whether it is
