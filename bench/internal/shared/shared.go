@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/doorward/doorward"
+	"github.com/doorward/doorward/clientip"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/redisstore"
@@ -179,6 +180,20 @@ func (f *Field) ours(addr string) error {
 			return err
 		}
 		return settle(ctx, charge[:])
+	})
+	door, err := guard.New(guard.Config{Rules: guard.Login.Rules, Store: store})
+	if err != nil {
+		return err
+	}
+	f.add(fmt.Sprintf("doorward, a login by all %d rules, two round trips", len(door.Rules())), true, func(ctx context.Context, k int) error {
+		// Right passwords, each from a home of its own.
+		addr := netip.AddrFrom4([4]byte{10, byte(k), byte(k >> 8), 1})
+		p, err := door.AttemptContext(ctx, guard.Request{Addr: addr, How: clientip.Peer, Subject: doorward.KeyFromName(strconv.Itoa(k))}, time.Now())
+		if err != nil {
+			return err
+		}
+		_, err = p.SettleContext(ctx, doorward.Succeeded, time.Now())
+		return err
 	})
 	return nil
 }
