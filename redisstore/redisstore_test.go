@@ -2,6 +2,13 @@ package redisstore
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"net"
 	"net/netip"
 	"os"
@@ -162,6 +169,95 @@ func TestDialWaits(t *testing.T) {
 	server.StartAt(t, port)
 	server.Await(t, "the server to be found", func() bool { return c.Err() == nil })
 	admits(t, c, "login", 2)
+}
+
+// The server is found by the name that a Sentinel knows it by.
+func TestSentinel(t *testing.T) {
+	o := options(server.Sentinel(t, "counts", server.Start(t)))
+	o.MasterName = "counts"
+	c, err := Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Err(); err != nil {
+		t.Fatal(err)
+	}
+	admits(t, c, "login", 3)
+}
+
+func TestCluster(t *testing.T) {
+	c, err := Dial(options(server.Cluster(t, 3)[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, name := range []string{"login", "code", "recovery"} { // on other servers each
+		admits(t, c, name, 3)
+	}
+}
+
+// With TLS a server is who its certificate says, or is not spoken to.
+func TestTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, b []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	certFile, keyFile := write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secured := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(secured)
+	server.Start(t, "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")
+	o := options(secured)
+	parsed, err := x509.ParseCertificate(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	o.TLS = &tls.Config{RootCAs: roots}
+	c, err := Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Err(); err != nil {
+		t.Fatal(err)
+	}
+	admits(t, c, "login", 3)
+	o.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+	c, err = Dial(o)
+	if err == nil {
+		defer c.Close()
+		err = c.Err()
+	}
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("with a certificate that nobody vouches for: %v", err)
+	}
 }
 
 func TestStoreNames(t *testing.T) {

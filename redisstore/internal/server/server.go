@@ -4,9 +4,11 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +28,27 @@ func Start(t testing.TB, args ...string) (addr string) {
 // StartAt is Start on a port.
 func StartAt(t testing.TB, port string, args ...string) (addr string) {
 	t.Helper()
+	return run(t, port, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
+	}, args...)...)
+}
+
+// Sentinel starts a Sentinel that knows a server by a name.
+func Sentinel(t testing.TB, name, server string) (addr string) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(server)
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	own := freePort(t)
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor %s %s %s 1\n", own, name, host, port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return run(t, own, file, "--sentinel")
+}
+
+// run runs redis-server until the test ends, and returns its address once it listens on a port.
+func run(t testing.TB, port string, args ...string) (addr string) {
+	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -34,9 +57,7 @@ func StartAt(t testing.TB, port string, args ...string) (addr string) {
 		t.Skip("redis-server is missing: apt-get install redis-server")
 	}
 	addr = net.JoinHostPort("127.0.0.1", port)
-	cmd := exec.Command(program, append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
-	}, args...)...)
+	cmd := exec.Command(program, args...)
 	out, err := os.CreateTemp(t.TempDir(), "redis")
 	if err != nil {
 		t.Fatal(err)
