@@ -48,7 +48,13 @@ type Store struct {
 	loading sync.Mutex
 	rules   sync.Map      // by name, each a *rule
 	voiding chan struct{} // one for each goroutine that takes back
+	skew    float64       // by how many microseconds clocks of a cluster may differ
 }
+
+// skew is by how much the clocks of a cluster's servers may differ. What a pair counted first is
+// dated by another clock than the network's: it is given back only if it is later than what the
+// network surely counts by more than that.
+const skew = 100 * time.Millisecond
 
 // Connect returns the client of a server, and whether that is a cluster, or why there is none yet.
 type Connect func() (client rueidis.Client, cluster bool, err error)
@@ -57,7 +63,7 @@ type Connect func() (client rueidis.Client, cluster bool, err error)
 func New(connect Connect, c Config) *Store {
 	return &Store{
 		config: c, connect: connect, library: script.New(script.ServerClock), seal: sealer(c),
-		voiding: make(chan struct{}, 64),
+		voiding: make(chan struct{}, 64), skew: float64(skew / time.Microsecond),
 	}
 }
 
@@ -359,6 +365,9 @@ func (s *Store) settle(ctx context.Context, charges []guard.Charge, places []pla
 			c.Cleared.First = time.UnixMicro(int64(first))
 		}
 		if settleFlags(c, 0)&pair != 0 {
+			if each && first >= 0 {
+				first -= s.skew
+			}
 			for _, v := range []float64{float64(count), first} {
 				pairs = binary.LittleEndian.AppendUint64(pairs, math.Float64bits(v))
 			}

@@ -616,3 +616,59 @@ func TestManyInFlight(t *testing.T) {
 		}
 	}
 }
+
+// A success gives back to the network what it cleared on the pair, and nothing that others
+// spent, in one call or in two. In a cluster, where clocks differ, what both counted first at the same
+// time stays.
+func TestGivenBack(t *testing.T) {
+	for name, addrs := range map[string]func() []string{
+		"server":  func() []string { return []string{server.Start(t)} },
+		"cluster": func() []string { return server.Cluster(t, 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := server.Client(t, addrs()...)
+			s := timed(client, config("login", 16))
+			last := 0
+			if name == "cluster" {
+				s.skew, last = New(always(client), config("login", 16)).skew, 1
+			}
+			g, err := guard.New(guard.Config{Store: s, Rules: []guard.Rule{
+				{Lockout: lock(10, time.Hour, time.Minute, decays)},
+				{Per: guard.Pair, Lockout: lock(5, time.Hour, time.Minute)},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr := netip.MustParseAddr("192.0.2.1")
+			now := start
+			for _, x := range []struct {
+				after   time.Duration
+				subject string
+				outcome doorward.Outcome
+				count   int // of the network, after it
+			}{
+				{0, "bob", doorward.Failed, 1},
+				{100 * time.Millisecond, "alice", doorward.Failed, 2},
+				{0, "alice", doorward.Failed, 3},
+				{0, "alice", doorward.Void, 3},
+				{0, "alice", doorward.Succeeded, 1},
+				{0, "alice", doorward.Succeeded, 1},
+				{99_999 * time.Microsecond, "bob", doorward.Succeeded, last},
+			} {
+				now = now.Add(x.after)
+				q := guard.Request{Addr: addr, How: clientip.Peer, Subject: doorward.KeyFromName(x.subject)}
+				p, err := g.AttemptContext(ctx, q, now)
+				if err != nil || !p.Allowed {
+					t.Fatalf("%+v, %v", p.Verdict, err)
+				}
+				if _, err := p.SettleContext(ctx, x.outcome, now); err != nil {
+					t.Fatal(err)
+				}
+				e, _, _, err := s.Look(ctx, &g.Rules()[0], doorward.KeyFromAddr(addr), now)
+				if err != nil || e.Count != x.count || e.Pending != 0 {
+					t.Fatalf("%s %v: %+v, %v, want a count of %d", x.subject, x.outcome, e, err, x.count)
+				}
+			}
+		})
+	}
+}
