@@ -672,3 +672,34 @@ func TestGivenBack(t *testing.T) {
 		})
 	}
 }
+
+// Going back in time admits nothing more: a key is judged at the latest time it has seen.
+func TestClockGoesBack(t *testing.T) {
+	s := timed(server.Client(t, server.Start(t)), config("login", 1))
+	rs := rules(t, guard.Rule{Lockout: lock(1, time.Minute, time.Minute)})
+	attempt(t, s, &rs[0], addr(1), start.Add(100*time.Second))
+	if d := attempt(t, s, &rs[0], addr(1), start.Add(50*time.Second)); d.Reason != doorward.Locked || d.RetryAfter != time.Minute {
+		t.Errorf("50 seconds earlier: %+v, want locked for a minute", d)
+	}
+	if d := attempt(t, s, &rs[0], addr(1), start.Add(160*time.Second)); !d.Allowed {
+		t.Errorf("at the end of the lockout: %+v", d)
+	}
+}
+
+// What is pending of a key that is unlocked uses up nothing any more.
+func TestUnlockedThrottle(t *testing.T) {
+	s := timed(server.Client(t, server.Start(t)), config("login", 1))
+	rs := rules(t, guard.Rule{Throttle: &throttle.Policy{PerSource: 2, Global: 2}})
+	for range 2 {
+		reserve(t, s, &rs[0], addr(1), start)
+	}
+	if d := reserve(t, s, &rs[0], addr(2), start).Decision; d.Reason != doorward.Busy {
+		t.Fatalf("while two are pending: %+v, want busy", d)
+	}
+	if err := s.Unlock(ctx, &rs[0], addr(1)); err != nil {
+		t.Fatal(err)
+	}
+	if d := reserve(t, s, &rs[0], addr(2), start).Decision; !d.Allowed || d.Remaining != 1 {
+		t.Errorf("after Unlock: %+v, want one more left", d)
+	}
+}

@@ -44,20 +44,20 @@ local ALLOWED, LOCKED, BUSY, SPENT, CEILING = 0, 1, 2, 3, 4
 local lockout = {}
 
 local function forgotten(s)
-  s.began, s.at, s.count, s.ended, s.apart = 0, 0, 0, false, false
+  s.began, s.at, s.count, s.apart = 0, 0, 0, false
 end
 
 function lockout.blank()
-  return {began = 0, at = 0, count = 0, ended = false, apart = false}
+  return {began = 0, at = 0, count = 0, apart = false}
 end
 
 function lockout.read(v)
-  local now, score, began, at, count, marks, next = unpack('<ddddI4B', v)
-  return {began = began, at = at, count = count, ended = marks % 2 == 1, apart = marks >= 2}, now, score, next
+  local now, score, began, at, count, apart, next = unpack('<ddddI4B', v)
+  return {began = began, at = at, count = count, apart = apart == 1}, now, score, next
 end
 
 function lockout.write(s, now, score)
-  return pack('<ddddI4B', now, score, s.began, s.at, s.count, (s.ended and 1 or 0) + (s.apart and 2 or 0))
+  return pack('<ddddI4B', now, score, s.began, s.at, s.count, s.apart and 1 or 0)
 end
 
 function lockout.forget(r, s)
@@ -75,7 +75,8 @@ function lockout.age(r, s, now)
   s.count, s.at = s.count - steps, s.at + steps * r.step
 end
 
-local function locked(s, now) return now < s.at and not s.ended end
+-- A lockout that runs ends by time alone: nobody settles it away.
+local function locked(s, now) return now < s.at end
 
 function lockout.judge(r, s, all, pending, now)
   if locked(s, now) then return LOCKED, s.at - now, 0 end
@@ -95,10 +96,9 @@ local function failed(r, s, now)
   end
   s.count = min(s.count + 1, r.most)
   if s.count >= r.free then
-    s.at, s.ended = min(now + min(r.first * 2 ^ (s.count - r.free), r.max), NEVER), false
-    if r.takeback then s.began = s.at end
+    s.at = min(now + min(r.first * 2 ^ (s.count - r.free), r.max), NEVER)
   elseif not r.decay then
-    s.at, s.ended = now, false
+    s.at = now
   end
 end
 
@@ -121,7 +121,7 @@ end
 -- at first, are taken back.
 function lockout.giveback(r, s, n, first, now)
   local since = s.began
-  if r.decay or s.count >= r.free and not s.ended then since = max(since, s.at) end
+  if r.decay or s.count >= r.free then since = max(since, s.at) end
   if n <= 0 or first < since or locked(s, now) then return s.count end
   return max(s.count - n, 0)
 end
