@@ -26,6 +26,8 @@ import (
 
 var ctx = context.Background()
 
+var _ guard.Operator = (*Store)(nil)
+
 func options(addr ...string) Options {
 	return Options{Addresses: addr, Secret: []byte("a secret of tests")}
 }
