@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"net"
 	"os"
@@ -123,6 +125,10 @@ func TestREADMECommands(t *testing.T) {
 				continue
 			}
 			args := words(command)
+			if args[0] == "doorward" && args[1] == "replay" {
+				replays(t, command)
+				continue
+			}
 			if args[0] != "doorward" || args[1] != "serve" {
 				t.Errorf("the README has a command that no test runs: %s", command)
 				continue
@@ -313,4 +319,38 @@ func Test(t *testing.T) {
 `)
 	env := append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 	run1(t, env, dir, "go", "test", ".")
+}
+
+// replays runs a command over two logs, of five wrong guesses and one too many.
+func replays(t *testing.T, command string) {
+	t.Helper()
+	dir := t.TempDir()
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	for i := range 5 {
+		fmt.Fprintf(z, "192.0.2.7 - - [30/Nov/2026:12:00:0%d +0000] \"POST /login HTTP/1.1\" 200 5 \"-\" \"x\"\n", i)
+	}
+	z.Close()
+	for name, text := range map[string]string{
+		"access.log.1.gz": zipped.String(),
+		"access.log":      "192.0.2.7 - - [30/Nov/2026:12:00:09 +0000] \"POST /login HTTP/1.1\" 302 5 \"-\" \"x\"\n",
+		"doorward.yaml":   "upstream: http://127.0.0.1:1\ndoors: [{name: login, routes: [POST /login], outcome: {succeeded: {status: 302}}}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", command, err, out)
+	}
+	attempts := "6 attempts"
+	if !strings.Contains(command, ".gz") {
+		attempts = "1 attempt"
+	}
+	if !strings.Contains(string(out), attempts) {
+		t.Errorf("%s: not %s:\n%s", command, attempts, out)
+	}
 }
