@@ -218,7 +218,8 @@ func TestWarning(t *testing.T) {
 
 // TestHangUp: real connections that end before there is a status.
 func TestHangUp(t *testing.T) {
-	wait := func(r *http.Request) { <-r.Context().Done() }
+	var waits chan struct{} // closed when the handler waits for the caller to hang up
+	wait := func(r *http.Request) { close(waits); <-r.Context().Done() }
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
@@ -235,19 +236,17 @@ func TestHangUp(t *testing.T) {
 		{"after 103", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(103); wait(r); w.WriteHeader(204) }, doorward.Failed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			calls, reached := record(), make(chan struct{})
+			calls := record()
+			waits = make(chan struct{})
 			g := newGuard(t, perNetwork(5))
 			gate := newGate(t, httpguard.Options{Guard: g, Outcome: speaks(t), Settled: calls.callback})
-			s := serve(t, gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				close(reached)
-				tt.handler(w, r)
-			})), false)
+			s := serve(t, gate.Handler(tt.handler), false)
 			c, err := net.Dial("tcp", s.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
-			<-reached
+			<-waits
 			c.Close()
 			if got := calls.next(t); got.outcome != tt.want {
 				t.Errorf("settled as %v, want %v", got.outcome, tt.want)
