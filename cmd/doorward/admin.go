@@ -538,7 +538,7 @@ func openAdmin(ctx context.Context, c *config.Admin, log *slog.Logger) (ports []
 		}
 		ports = append(ports, p)
 	}
-	return ports, func() { log.Info("admin API", "listen", adminAddresses(ports)) }, nil
+	return ports, func() { log.Info("admin API", "listen", addresses(ports)) }, nil
 }
 
 // openDefault opens the first socket that it can. It is nobody's wish, so that it cannot
@@ -555,7 +555,7 @@ func openDefault(c *config.Admin, log *slog.Logger) (ports []admin.Port, tell fu
 		ln, err := listen.Unix(l.Address, l.Mode)
 		if err == nil {
 			ports = []admin.Port{{Listener: ln}}
-			return ports, func() { log.Info("admin API", "listen", adminAddresses(ports)) }
+			return ports, func() { log.Info("admin API", "listen", addresses(ports)) }
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, func() { log.Warn("no admin API: another process has its socket, "+how, "socket", l.Address) }
@@ -563,19 +563,6 @@ func openDefault(c *config.Admin, log *slog.Logger) (ports []admin.Port, tell fu
 		errs = append(errs, err)
 	}
 	return nil, func() { log.Info("no admin API: no place for its socket, "+how, "error", errors.Join(errs...)) }
-}
-
-// adminAddresses lists where the admin API is.
-func adminAddresses(ports []admin.Port) string {
-	var all []string
-	for _, p := range ports {
-		a := p.Addr().String()
-		if p.Addr().Network() == "unix" {
-			a = "unix:" + a
-		}
-		all = append(all, a)
-	}
-	return strings.Join(all, ",")
 }
 
 // serveAdmin serves the admin API until stop is called.

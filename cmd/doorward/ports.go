@@ -74,7 +74,7 @@ func tellChange(log *slog.Logger, c certs.Change) {
 }
 
 // addresses lists where is listened, as a file would have it.
-func addresses(ports []proxy.Port) string {
+func addresses[P interface{ Addr() net.Addr }](ports []P) string {
 	var all []string
 	for _, p := range ports {
 		a := p.Addr().String()
