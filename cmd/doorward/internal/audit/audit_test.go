@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -376,7 +377,9 @@ func TestFullDisk(t *testing.T) {
 		if err := d.close(); err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(d.said.String(), "not written"); n != 1 || !strings.Contains(d.said.String(), "audit log written again") {
+		// How often depends on whether what waited first came to its end by a few bytes.
+		failed, again := strings.Count(d.said.String(), "not written"), strings.Count(d.said.String(), "audit log written again")
+		if failed == 0 || failed > 300 || again != failed {
 			t.Errorf("said\n%s", d.said)
 		}
 	})
@@ -410,8 +413,8 @@ func TestFullDiskToTheEnd(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		fmt.Sscanf(err.Error(), "audit: %d lines not written", &lost)
-		// Those that wait are whole, and say how many others there were.
-		text := append(bytes.Clone(d.log.file.batch), d.log.buf...)
+		// Those that wait go on where the file ends, and say how many others there were.
+		text := slices.Concat(full.b.Bytes(), d.log.file.batch[d.log.file.off:], d.log.buf)
 		var waits []trace.Record
 		for r, err := range trace.Records(bytes.NewReader(text)) {
 			if err != nil {
