@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,8 +46,8 @@ network: FREE/WINDOW/FIRST/MAX, failures that are free, how long they are rememb
 and the first and the longest lockout.
 
 Exit codes: 0 a report was written, whatever it says; 1 the configuration is wrong or
-something could not be read, in which case the report is of what could; 2 the command
-line makes no sense.`
+something could not be read or written, in which case the report is of what could; 2 the
+command line makes no sense.`
 }
 
 // formatNames lists the formats in lines.
@@ -467,20 +466,8 @@ func (fl *replayFlags) replay(cmd *cobra.Command, r *replay.Replay, logs []repla
 	if fl.suggest {
 		s, err := r.Suggest(replay.Grid(), bar.tried)
 		bar.clear()
-		if err != nil {
-			return errors.Join(fault, err)
-		}
+		fault = errors.Join(fault, err)
 		report.Suggested = s
-	}
-	if fl.html != "" {
-		var page bytes.Buffer
-		err := report.WriteHTML(&page)
-		if err == nil {
-			err = os.WriteFile(fl.html, page.Bytes(), 0o644)
-		}
-		if err != nil {
-			return errors.Join(fault, fmt.Errorf("%s: cannot be written: %w", fl.html, bare(err)))
-		}
 	}
 	var err error
 	if fl.json {
@@ -488,5 +475,13 @@ func (fl *replayFlags) replay(cmd *cobra.Command, r *replay.Replay, logs []repla
 	} else {
 		err = report.WriteText(cmd.OutOrStdout())
 	}
-	return cmp.Or(err, fault)
+	if fl.html != "" {
+		// After the report: it took a while, and is not to be lost with the page.
+		var page bytes.Buffer
+		fault = errors.Join(fault, report.WriteHTML(&page))
+		if err := os.WriteFile(fl.html, page.Bytes(), 0o644); err != nil {
+			fault = errors.Join(fault, fmt.Errorf("%s: cannot be written: %w", fl.html, bare(err)))
+		}
+	}
+	return errors.Join(err, fault)
 }
