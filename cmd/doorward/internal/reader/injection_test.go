@@ -65,6 +65,8 @@ var spots = []spot{
 	{"sshd: offer", "sshd", `Mar  4 05:06:07 a sshd[1]: Unable to negotiate with 192.0.2.1 port 9: no matching cipher found. Their offer: @ [preauth]`, vis, false},
 	{"sshd: too many", "sshd", `Mar  4 05:06:07 a sshd[1]: error: maximum authentication attempts exceeded for invalid user @ from 192.0.2.1 port 9 ssh2 [preauth]`, vis, false},
 	{"sshd: disconnecting", "sshd", `Mar  4 05:06:07 a sshd[1]: Disconnecting invalid user @ 192.0.2.1 port 9: Too many authentication failures [preauth]`, vis, false},
+	{"sshd: disconnecting, another reason", "sshd", `Mar  4 05:06:07 a sshd[1]: Disconnecting invalid user @ 192.0.2.1 port 9: Change of username or service not allowed: (@,ssh-connection) -> (@,ssh-connection) [preauth]`, vis, true},
+	{"sshd: fatal", "sshd", `Mar  4 05:06:07 a sshd[1]: ssh_dispatch_run_fatal: Connection from authenticating user @ 192.0.2.1 port 9: Broken pipe [preauth]`, vis, true},
 	{"sshd: of old", "sshd", `Mar  4 05:06:07 a sshd(pam_unix)[1]: authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.1  user=@`, vis, false},
 
 	{"Dovecot: login", "dovecot", `Mar  4 05:06:07 a dovecot: imap-login: Disconnected (auth failed, 1 attempts in 6 secs): user=<@>, method=PLAIN, rip=192.0.2.1, lip=198.51.100.1, session=<x>`, oneLine, false},
@@ -104,6 +106,7 @@ var hostile = []string{
 	"x from 198.51.100.6 port 22 ssh2: RSA-CERT SHA256:z ID y (serial 1) CA RSA SHA256:z",
 	"root from 198.51.100.6 port 22 ssh2 [preauth]",
 	"x 198.51.100.6 port 22",
+	"x 198.51.100.6 port 22: y",
 	"user x 198.51.100.6 port 22 [preauth]",
 	"rhost=198.51.100.6 user=x",
 	"- - [04/Mar/2020:01:01:01 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"",

@@ -188,6 +188,9 @@ func (r *Reader) leaver(text []byte, preauth bool, m message, emit func(*Record)
 		}
 		return NotAttempt
 	}
+	if string(node) == string(several) {
+		return Ambiguous
+	}
 	addr := parseNode(node)
 	if !addr.IsValid() {
 		return NoAddress
@@ -230,19 +233,53 @@ func peerOfLeaver(s []byte) (name, node, port []byte, counts bool) {
 		return name, node, port, false
 	}
 	if rest, ok := bytes.CutPrefix(s, []byte("Disconnecting ")); ok {
-		if rest, ok = bytes.CutSuffix(rest, []byte(": Too many authentication failures")); ok {
-			name, node, port = nodeAtEnd(rest, "")
+		if end, ok := bytes.CutSuffix(rest, []byte(": Too many authentication failures")); ok {
+			name, node, port = nodeAtEnd(end, "")
+			return afterUser(name), node, port, false
 		}
+		name, node, port = nodeInside(rest)
 		return afterUser(name), node, port, false
 	}
-	// In these the address comes first, and what the caller said after it.
 	for _, p := range []string{"Received disconnect from ", "Unable to negotiate with ", "ssh_dispatch_run_fatal: Connection from ", "banner exchange: Connection from "} {
 		if rest, ok := bytes.CutPrefix(s, []byte(p)); ok {
-			node, _, _ = bytes.Cut(rest, space)
-			return nil, bytes.TrimSuffix(node, []byte(":")), nil, false
+			name, node, port = nodeInside(rest)
+			return afterUser(name), node, port, false
 		}
 	}
 	return nil, nil, nil, false
+}
+
+// several stands for an address where what the caller sent leaves two possible.
+var several = []byte("several addresses")
+
+// nodeInside reads ADDRESS[ port PORT]: REASON, and WHO ADDRESS port PORT: REASON, where
+// names in WHO and reasons may hold what looks the same.
+func nodeInside(s []byte) (name, node, port []byte) {
+	first, _, _ := bytes.Cut(s, space)
+	if first = bytes.TrimSuffix(first, []byte(":")); parseNode(first).IsValid() {
+		return nil, first, nil
+	}
+	for i, tries := 0, 0; ; tries++ {
+		n := bytes.Index(s[i:], []byte(" port "))
+		if n < 0 {
+			return name, node, port
+		}
+		end := i + n
+		i = end + len(" port ")
+		digits, _, ok := bytes.Cut(s[i:], []byte(":"))
+		start := bytes.LastIndexByte(s[:end], ' ') + 1
+		if _, isNumber := number(digits); !ok || !isNumber {
+			continue
+		}
+		switch at := s[start:end]; {
+		case node == nil:
+			if name, node, port = s[:max(start-1, 0)], at, digits; !parseNode(at).IsValid() {
+				return nil, node, nil
+			}
+		case tries > maxTries || parseNode(at).IsValid() && string(node) != string(at):
+			return nil, several, nil
+		}
+	}
 }
 
 // afterUser returns the name in "authenticating user NAME", or nil.

@@ -111,6 +111,17 @@ var sshdStories = []struct {
 		"0 192.0.2.1 bob failed", "3 192.0.2.1  failed", "4 192.0.2.1 root failed", "5 192.0.2.1  failed",
 		"6 192.0.2.1  failed", "7 192.0.2.1 bob failed", "9 192.0.2.1  failed",
 	}},
+	{"who is named before the address, and a reason behind it", []string{
+		"0 a sshd[1]: Disconnecting authenticating user root 192.0.2.1 port 4: Change of username or service not allowed: (root,ssh-connection) -> (x,ssh-connection) [preauth]",
+		"1 a sshd[2]: Disconnecting 192.0.2.2 port 4: Too many authentication failures [preauth]",
+		"2 a sshd[3]: ssh_dispatch_run_fatal: Connection from invalid user bob 2001:db8::1 port 4: message authentication code incorrect [preauth]",
+		"3 a sshd[4]: Unable to negotiate with authenticating user x y 192.0.2.3 port 4: no matching host key type found. Their offer: 198.51.100.6 [preauth]",
+		"4 a sshd[5]: Disconnecting invalid user x 198.51.100.6 port 1: y 192.0.2.1 port 4: Change of username or service not allowed: (a,b) -> (c,d) [preauth]",
+		"5 a sshd[6]: Disconnecting authenticating user root 192.0.2.1 port 4: Change of username or service not allowed: (root,b) -> (x 198.51.100.6 port 1:,d) [preauth]",
+		"6 a sshd[7]: Disconnecting user ann 192.0.2.1 port 4: bye",
+		"7 a sshd[8]: Received disconnect from UNKNOWN port 65535:11: 198.51.100.6 port 1: x [preauth]",
+		"7 a sshd[9]: Unable to negotiate with UNKNOWN port 65535: no matching cipher found. Their offer: 198.51.100.6 port 1: [preauth]",
+	}, []string{"0 192.0.2.1 root failed", "1 192.0.2.2  failed", "2 2001:db8::1 bob failed", "3 192.0.2.3 x y failed"}},
 	{"a new one after 600 seconds of silence, not before", []string{
 		"0 a sshd[1]: Invalid user bob from 192.0.2.1 port 4",
 		"600 a sshd[1]: Invalid user bob from 192.0.2.1 port 4",
