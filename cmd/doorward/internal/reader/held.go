@@ -26,9 +26,10 @@ type waiting struct {
 type condition uint8
 
 const (
-	always condition = iota
-	ifLog            // if the log has no better line
-	ifHost           // if its host has none
+	always     condition = iota
+	ifLog                // if the log has no better line
+	ifHost               // if its host has none
+	unlessHost           // if its host has one
 )
 
 const (
@@ -57,9 +58,9 @@ func (h *held) known(c condition, host []byte) (met, known bool) {
 	}
 	better, known := h.hosts[string(host)]
 	if !known && len(h.hosts) >= maxHosts {
-		return !h.better, true // too many hosts to tell them apart
+		better, known = h.better, true // too many hosts to tell them apart
 	}
-	return !better, known || h.surveyed
+	return better == (c == unlessHost), known || h.surveyed
 }
 
 // put emits a Record that is one if c is met, now or when that is known.

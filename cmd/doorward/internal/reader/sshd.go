@@ -14,10 +14,11 @@ import (
 //     times: [ ... ]" is N at its time.
 //   - In a log without any Failed line, an "authentication failure" of sshd(pam_unix) is a
 //     failure: systems of old had nothing else.
-//   - On a host that has neither, the first line of a process that tells of a caller who
-//     left before the login was done is a failure: Invalid user, Connection closed by,
-//     Connection reset by, Disconnected from, or one with [preauth] that has an address. After
-//     600 seconds of silence, or for another address, it is another process of that number.
+//   - On a host that logs no failures of passwords, the first line of a process that tells of
+//     a caller who left before the login was done is a failure: Invalid user, Connection
+//     closed by, Connection reset by, Disconnected from, or one with [preauth] that has an
+//     address. After 600 seconds of silence, or for another address, it is another process of
+//     that number. A key that fails is a failure there too, the first one the same.
 //   - What PAM sums up is none: those were counted.
 //
 // Names come from the caller, so addresses are read from where no name can be.
@@ -74,20 +75,32 @@ func (r *Reader) verdict(s []byte, o doorward.Outcome, m message, emit func(*Rec
 	if skip != Read {
 		return skip
 	}
+	keys := withoutPassword(method)
 	if o == doorward.Failed {
 		r.held.better = true
-		r.held.saw(m.host)
+		if !keys {
+			r.held.saw(m.host)
+		}
 	}
 	if r.rec.Addr = parseNode(node); !r.rec.Addr.IsValid() {
 		return NoAddress
 	}
+	when := always
 	if o == doorward.Succeeded {
 		r.ssh.peers.add(r.rec.Addr, port)
 		r.ssh.pids.settle(m, r.rec.Addr)
+	} else if keys && r.ssh.pids.settle(m, r.rec.Addr) {
+		when = unlessHost // where leavers count, this one did
 	}
 	r.rec.Outcome = o
 	r.rec.Subject = withoutInvalid(name)
-	return r.held.put(&r.rec, always, m.host, emit)
+	return r.held.put(&r.rec, when, m.host, emit)
+}
+
+// withoutPassword reports whether a method takes no password: that it fails does not say
+// that the host would log one that is wrong.
+func withoutPassword(method []byte) bool {
+	return string(method) == "publickey" || string(method) == "hostbased" || string(method) == "none" || bytes.HasPrefix(method, []byte("gssapi"))
 }
 
 func withoutInvalid(name []byte) []byte {
@@ -346,6 +359,7 @@ type pids struct {
 type process struct {
 	spoke time.Time
 	addr  netip.Addr
+	left  bool // counted as one that left, and for nothing else so far
 }
 
 const maxPids = 1 << 15
@@ -384,15 +398,20 @@ func (p *pids) first(m message, addr netip.Addr) bool {
 	key := p.key(m)
 	s, ok := p.get(key, m.time)
 	counted := ok && s.addr == addr
-	p.put(key, process{m.time, addr})
+	p.put(key, process{m.time, addr, !counted || s.left})
 	return !counted
 }
 
-// settle notes that a process has let its caller in.
-func (p *pids) settle(m message, addr netip.Addr) {
-	if m.pid != nil {
-		p.put(p.key(m), process{m.time, addr})
+// settle notes that a process has let its caller in, or not, and reports whether it was
+// counted before as one that left.
+func (p *pids) settle(m message, addr netip.Addr) (left bool) {
+	if m.pid == nil {
+		return false
 	}
+	key := p.key(m)
+	s, ok := p.get(key, m.time)
+	p.put(key, process{spoke: m.time, addr: addr})
+	return ok && s.addr == addr && s.left
 }
 
 // peers remembers who was let in, by address and port: those of late.
