@@ -48,6 +48,23 @@ func (h *held) saw(host []byte) {
 	h.hosts[string(host)] = true
 }
 
+// share tells all of hosts that have a better line in any.
+func share(all []*held) {
+	better := map[string]bool{}
+	for _, h := range all {
+		for host, has := range h.hosts {
+			if has {
+				better[host] = true
+			}
+		}
+	}
+	for _, h := range all {
+		for host := range better {
+			h.saw([]byte(host))
+		}
+	}
+}
+
 // known reports what is known of a condition: that it is met, or that it is not.
 func (h *held) known(c condition, host []byte) (met, known bool) {
 	switch c {

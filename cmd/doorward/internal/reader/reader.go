@@ -167,6 +167,18 @@ func (r *Reader) Survey(line []byte) {
 	r.line(line, func(*Record) {})
 }
 
+// Share tells readers of several files what the survey of each has found of hosts: one that
+// logs its failures in one file does in all of that format. Call it after the surveys.
+func Share(readers []*Reader) {
+	of := map[string][]*held{}
+	for _, r := range readers {
+		of[r.name] = append(of[r.name], &r.held)
+	}
+	for _, all := range of {
+		share(all)
+	}
+}
+
 // begin ends the survey: all lines are seen once.
 func (r *Reader) begin() {
 	r.held.surveying = false

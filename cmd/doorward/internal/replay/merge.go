@@ -93,13 +93,18 @@ const batch = 2048
 // what could be read counts.
 func (r *Replay) Run(logs ...Log) error {
 	var faults []error
-	var sources []*source
+	var opened, sources []*source
+	var readers []*reader.Reader
 	for _, l := range logs {
 		s, err := r.open(l)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
+		opened, readers = append(opened, s), append(readers, s.reader)
+	}
+	reader.Share(readers)
+	for _, s := range opened {
 		if s.advance() {
 			sources = append(sources, s)
 		} else if s.fault != nil {

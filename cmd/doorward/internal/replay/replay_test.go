@@ -680,6 +680,22 @@ func TestTwice(t *testing.T) {
 	}
 }
 
+// What a host logs in one file says what its lines in another mean; what another host logs
+// does not.
+func TestSeveralFiles(t *testing.T) {
+	left := "Mar  1 00:00:01 host sshd[1]: Invalid user bob from 192.0.2.1 port 22\n"
+	failed := "Mar  2 00:00:01 host sshd[2]: Failed password for root from 192.0.2.2 port 22 ssh2\n"
+	mail := "Mar  2 00:00:01 host dovecot: imap-login: Disconnected (auth failed, 1 attempts in 6 secs): user=<bob>, method=PLAIN, rip=192.0.2.3, lip=198.51.100.1\n"
+	for _, test := range []struct {
+		logs []string
+		want int64
+	}{{[]string{left, mail}, 2}, {[]string{left}, 1}, {[]string{left, failed}, 1}, {[]string{failed, left}, 1}, {[]string{left, strings.ReplaceAll(failed, "host", "other")}, 2}} {
+		if got := replayed(t, Options{}, at(network(usual)), test.logs...); got.Attempts != test.want {
+			t.Errorf("%q: %d attempts, want %d", test.logs, got.Attempts, test.want)
+		}
+	}
+}
+
 // What can be read again is what was read, and a stream that is longer than what is kept
 // is not surveyed, but read.
 func TestStream(t *testing.T) {
