@@ -317,6 +317,35 @@ func TestHelpless(t *testing.T) {
 	}
 }
 
+// Doors count apart, so a caller has one try at each, unless they share their rules.
+func TestHelplessAtDoors(t *testing.T) {
+	var log strings.Builder
+	for i := range 12 {
+		for n, path := range []string{"/login", "/join"} {
+			if i/2 == 5 && n == 1 {
+				continue // the last caller is at one of them
+			}
+			log.WriteString(strings.Replace(text(try{300*i + n, fmt.Sprintf("192.0.2.%d", i/2), 200}), "/login", path, 1))
+		}
+	}
+	one, two := at(network(usual)), at(network(usual))
+	one.Doors[0].Door.Routes = []string{"POST /login", "POST /join"}
+	two.Guards = append(two.Guards, Guard{"join", two.Guards[0].Config})
+	two.Doors = append(two.Doors, two.Doors[0])
+	two.Doors[1].Door.Routes, two.Doors[1].Guard = []string{"POST /join"}, 1
+	for _, test := range []struct {
+		policy       Policy
+		floor, wider int64
+		want         bool
+	}{{one, 6, 1, false}, {two, 11, 2, true}} {
+		got := replayed(t, Options{}, test.policy, log.String()).Verdict
+		said := strings.Contains(strings.Join(got.Words, " "), "one try for ever at each door, which count apart, 11 of 22 guesses")
+		if got.Floor != test.floor || got.FloorWider != test.wider || got.Helpless != test.want || said != test.want {
+			t.Errorf("%d guards: %+v, want %d, %d, %t", len(test.policy.Guards), got, test.floor, test.wider, test.want)
+		}
+	}
+}
+
 // Requests are at doors as they are at the proxy's, whatever is looked at first.
 func TestDoors(t *testing.T) {
 	p := at(network(usual))

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"time"
@@ -108,7 +109,9 @@ type Guessers struct {
 	Through  int64 `json:"callers_admitted"`
 	Wider    int64 `json:"wider_networks"` // that they came from
 	Once     int64 `json:"callers_once"`   // that guessed once
-	Most     int64 `json:"most_by_one"`    // guesses
+	// first guesses are those of a caller, or of a wider network, at a guard.
+	first, firstWider int64
+	Most              int64 `json:"most_by_one"` // guesses
 	// LeastLeft is how many more failures the caller had that came nearest to being
 	// refused, of those that never were.
 	LeastLeft *int64 `json:"least_left"`
@@ -358,7 +361,7 @@ func heaviest(all []Network) []Network {
 
 func (r *Replay) guessers(p *Report, wider map[uint32]doorward.Key) {
 	g := Guessers{AccountsAll: !r.accounts.beyond, AgentsAll: !r.agents.beyond, Agents: []Share{}, Targets: []Share{}}
-	sites := map[doorward.Key]bool{}
+	sites := map[doorward.Key]uint64{}
 	main := r.runs[0]
 	for i := 1; i < len(main.callers); i++ {
 		c := &main.callers[i]
@@ -371,12 +374,16 @@ func (r *Replay) guessers(p *Report, wider map[uint32]doorward.Key) {
 		g.Through += one(c.admittedFailed > 0)
 		g.Once += one(c.failed() == 1)
 		g.Most = max(g.Most, c.failed())
-		sites[wider[uint32(i)]] = true
+		g.first += int64(bits.OnesCount64(c.at))
+		sites[wider[uint32(i)]] |= c.at
 		if left := int64(c.left); !c.refused && c.admittedFailed > 0 && (g.LeastLeft == nil || left < *g.LeastLeft) {
 			g.LeastLeft = &left
 		}
 	}
 	g.Wider = int64(len(sites))
+	for _, at := range sites {
+		g.firstWider += int64(bits.OnesCount64(at))
+	}
 	d := main.main
 	if g.Gaps = d.gaps.n; g.Gaps > 0 {
 		least, median := d.gaps.least.Seconds(), d.gaps.median().Seconds()

@@ -63,6 +63,7 @@ type caller struct {
 	first, last                         int64 // attempts
 	firstRefused                        int64
 	lastThrough                         int64  // the last guess that was admitted
+	at                                  uint64 // guards that it guessed wrong at, a bit each
 	left                                uint16 // the least Remaining of attempts that were admitted
 	seen, locked, refused, through      bool
 }
@@ -130,6 +131,9 @@ func (r *run) attempt(e *event, p place, when int64) {
 		c.seen, c.first = true, when
 	}
 	c.last = when
+	if p.outcome == doorward.Failed || p.outcome == doorward.Malformed {
+		c.at |= 1 << ((p.guard - 1) % 64)
+	}
 	r.totals.add(p.outcome, permit.Allowed)
 	r.time.add(when, p.outcome, permit.Allowed)
 	if permit.Overflow {

@@ -13,7 +13,7 @@ type Verdict struct {
 	// would admit half of the guesses or more.
 	Helpless bool `json:"no_rule_on_addresses_can_help"`
 	// Floor is how many guesses get through any rule on addresses that lets each try
-	// once, and FloorWider the same of /24 and /48 networks.
+	// once, and FloorWider the same of /24 and /48 networks. Guards count apart: once at each.
 	Floor      int64    `json:"admitted_at_one_try_per_address"`
 	FloorWider int64    `json:"admitted_at_one_try_per_wider_network"`
 	Words      []string `json:"words"`
@@ -24,7 +24,7 @@ const fewGuesses = 20
 
 func verdict(p *Report) Verdict {
 	g := &p.Guessers
-	v := Verdict{Floor: g.Callers, FloorWider: g.Wider, Words: []string{}}
+	v := Verdict{Floor: g.first, FloorWider: g.firstWider, Words: []string{}}
 	say := func(format string, args ...any) { v.Words = append(v.Words, fmt.Sprintf(format, args...)) }
 	n := plain.Count[int64]
 	if g.Guesses == 0 {
@@ -61,8 +61,12 @@ func verdict(p *Report) Verdict {
 	if !v.Helpless {
 		return v
 	}
-	say("No rule on addresses can stop this: if each address had one try for ever, %s of %s guesses would still get through (%s).",
-		n(v.Floor), n(g.Guesses), percent(v.Floor, g.Guesses))
+	tries := "one try for ever"
+	if g.first > g.Callers {
+		tries = "one try for ever at each door, which count apart"
+	}
+	say("No rule on addresses can stop this: if each address had %s, %s of %s guesses would still get through (%s).",
+		tries, n(v.Floor), n(g.Guesses), percent(v.Floor, g.Guesses))
 	if 2*v.FloorWider >= g.Guesses {
 		say("Nor can one on wider networks: at one try for each /24 or /48, %s would (%s), and neighbours would pay for it.", n(v.FloorWider), percent(v.FloorWider, g.Guesses))
 	} else {
