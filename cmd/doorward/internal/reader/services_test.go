@@ -29,6 +29,7 @@ func TestServices(t *testing.T) {
 		{"haproxy", `192.0.2.1:9 [04/Mar/2026:05:06:07.000] f b/s 0/0/1 9 -- 1/1/0/0/0 0/0`, "not an attempt"},
 		{"haproxy", `192.0.2.1:9 [04/Mar/2026:05:06:07.000] f/1: SSL error`, "not an attempt"},
 		{"haproxy", `192.0.2.1:9 [04/Mar/2026:05:06:07.000] f b/s 0/0/0/1/1 200 9 - - ---- 1/1/0/0/0 0/0 "GET /x"` + "\r", at + "GET /x 200"},
+		{"haproxy", `<134>Mar  4 05:06:07 haproxy[1]: 192.0.2.1:9 [04/Mar/2026:05:06:07.000] f b/s 0/0/0/1/1 200 9 - - ---- 1/1/0/0/0 0/0 "GET /x HTTP/1.1"`, at + "GET /x 200"},
 		{"haproxy", `{"log":"192.0.2.1:9 [04/Mar/2026:05:06:07.000] f b/s 0/0/0/1/1 200 9 - - ---- 1/1/0/0/0 0/0 \"GET /x\"\n","stream":"stdout"}`, at + "GET /x 200"},
 		{"haproxy", `unix@:9 [04/Mar/2026:05:06:07.000] f b/s 0/0/0/1/1 200 9 - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1"`, "no address"},
 		{"alb", `https 2026-03-04T05:06:08.000000Z app/a/1 192.0.2.1:9 - -1 -1 -1 302 - 9 9 "POST https://a.example:443/login HTTP/2.0" "curl/8" x y arn "-" "-" "-" 0 2026-03-04T05:06:07.000000Z "redirect" "https://a.example/" "-" "-" "-" "-" "-"`,

@@ -162,23 +162,33 @@ func clockOf(s []byte) (hour, minute, second int, ok bool) {
 
 // cutSyslog cuts off what a log daemon puts before lines that have a time of their own.
 func cutSyslog(line []byte) []byte {
+	s, five := cutPriority(line)
 	var rest []byte
 	switch {
-	case len(line) > 16 && monthOf(line[:3]) != 0 && line[3] == ' ':
-		if _, _, _, ok := clockOf(line[7:15]); ok {
-			rest = line[15:]
-		} else if _, _, _, ok := clockOf(line[6:14]); ok {
-			rest = line[14:]
+	case len(s) > 16 && monthOf(s[:3]) != 0 && s[3] == ' ':
+		if _, _, _, ok := clockOf(s[7:15]); ok {
+			rest = s[15:]
+		} else if _, _, _, ok := clockOf(s[6:14]); ok {
+			rest = s[14:]
 		}
-	case len(line) > 20 && line[4] == '-' && line[10] == 'T':
-		_, rest, _ = bytes.Cut(line, space)
-		rest = line[len(line)-len(rest)-1:]
+	case len(s) > 20 && s[4] == '-' && s[10] == 'T':
+		_, rest, _ = bytes.Cut(s, space)
+		rest = s[len(s)-len(rest)-1:]
 	}
 	if len(rest) == 0 || rest[0] != ' ' {
 		return line
 	}
-	_, rest, _ = bytes.Cut(rest[1:], space) // host
 	var m message
+	rest = rest[1:]
+	if five {
+		if m.rfc5424(rest) != Read {
+			return line
+		}
+		return m.text
+	}
+	if host, tag, _ := bytes.Cut(rest, space); !bytes.HasSuffix(host, []byte(":")) { // else the tag, of a line without a host
+		rest = tag
+	}
 	if m.bsd(rest) != Read {
 		return line
 	}
