@@ -4,8 +4,12 @@
 // tries by going from node to node, and no live entry is dropped for another.
 //
 // It gives up what a process alone has: a decision takes a round trip, and there may be no
-// server to decide. What a server loses, by a failover before it was replicated or because it keeps
-// nothing on disk, is forgotten.
+// server to decide. No call is waited for longer than a deadline; what decides while the server is
+// away is chosen by name for each guard, a Mode. What a server loses, by a failover before it was
+// replicated or because it keeps nothing on disk, is forgotten.
+//
+// One key is admitted what its policy says, and while the server is away once more by each process
+// (Local), nothing (Closed), or everything (FailOpen).
 //
 // All nodes must be given the same Secret and Partitions, and their guards the same names. Where
 // they have different limits for one rule, each judges by its own what all of them counted.
@@ -21,7 +25,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/doorward/doorward/redisstore/internal/remote"
+	"github.com/doorward/doorward/redisstore/internal/line"
 	"github.com/redis/rueidis"
 )
 
@@ -29,7 +33,9 @@ import (
 const (
 	DefaultPrefix     = "doorward:"
 	DefaultPartitions = 64
+	DefaultDeadline   = 50 * time.Millisecond
 	MaxPartitions     = 4096
+	MaxDeadline       = time.Second
 	MinSecret         = 16
 )
 
@@ -60,6 +66,8 @@ type Options struct {
 	// own, with its share of the rule's Capacity. 0 is DefaultPartitions. With another
 	// number, everything counted so far means nothing.
 	Partitions int
+	// Deadline is how long a call is waited for, at most a second. 0 is DefaultDeadline.
+	Deadline time.Duration
 	// InsecureAllowEviction takes a server that drops live entries when its memory is full: whoever
 	// fills it ends their lockouts.
 	InsecureAllowEviction bool
@@ -73,6 +81,9 @@ func (o Options) validate() (Options, error) {
 	if o.Partitions == 0 {
 		o.Partitions = DefaultPartitions
 	}
+	if o.Deadline == 0 {
+		o.Deadline = DefaultDeadline
+	}
 	switch {
 	case len(o.Addresses) == 0:
 		return o, errors.New("redisstore: Addresses must not be empty")
@@ -82,6 +93,8 @@ func (o Options) validate() (Options, error) {
 		return o, fmt.Errorf("redisstore: Prefix must not have { or }, got %q", o.Prefix)
 	case o.Partitions < 1 || o.Partitions > MaxPartitions:
 		return o, fmt.Errorf("redisstore: Partitions must be 1 to %d, got %d", MaxPartitions, o.Partitions)
+	case o.Deadline < 0 || o.Deadline > MaxDeadline:
+		return o, fmt.Errorf("redisstore: Deadline must be positive and at most %v, got %v", MaxDeadline, o.Deadline)
 	case o.DB < 0:
 		return o, fmt.Errorf("redisstore: DB must not be negative, got %d", o.DB)
 	case o.MasterName == "" && o.SentinelUsername+o.SentinelPasswordFile != "":
@@ -92,10 +105,11 @@ func (o Options) validate() (Options, error) {
 
 // A Client is a connection to the server, for the stores of all guards of a process.
 type Client struct {
-	options Options
-	ctx     context.Context
-	close   context.CancelFunc
-	retried sync.WaitGroup
+	options    Options
+	line       *line.Line
+	ctx        context.Context
+	close      context.CancelFunc
+	background sync.WaitGroup
 
 	mu      sync.Mutex
 	client  rueidis.Client
@@ -114,7 +128,11 @@ func Dial(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{options: o}
+	l, err := line.New(line.Config{Deadline: o.Deadline})
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err) // never: validate says so
+	}
+	c := &Client{options: o, line: l}
 	c.ctx, c.close = context.WithCancel(context.Background())
 	again, err := c.dial()
 	switch {
@@ -123,8 +141,9 @@ func Dial(o Options) (*Client, error) {
 		c.close()
 		return nil, err
 	default:
-		c.retried.Go(c.redial)
+		c.background.Go(c.redial)
 	}
+	c.background.Go(c.watch)
 	return c, nil
 }
 
@@ -152,8 +171,7 @@ func (c *Client) dial() (again bool, err error) {
 			client.Close()
 		}
 	} else {
-		_, said := rueidis.IsRedisErr(err)
-		again = !said && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission)
+		again = !said(err) && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission)
 	}
 	if err != nil {
 		err = fmt.Errorf("redisstore: %w", err)
@@ -215,8 +233,7 @@ func (c *Client) check(client rueidis.Client) (again bool, err error) {
 		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
 		cancel()
 		if err != nil {
-			_, said := rueidis.IsRedisErr(err)
-			return !said, fmt.Errorf("%s does not say what it does when its memory is full: %w", address, err)
+			return !said(err), fmt.Errorf("%s does not say what it does when its memory is full: %w", address, err)
 		}
 		if policy := field(info, "maxmemory_policy"); field(info, "maxmemory") != "0" && policy != "noeviction" {
 			return false, fmt.Errorf("%s has maxmemory-policy %s and drops lockouts when its memory is full; it must be noeviction", address, policy)
@@ -235,48 +252,29 @@ func field(info, name string) string {
 	return ""
 }
 
-// get is a remote.Connect.
+// get is a remote.Connect. As long as there was no server, it is away.
 func (c *Client) get() (rueidis.Client, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.client, c.cluster, c.err
+	if c.err != nil {
+		return nil, false, fmt.Errorf("%w: %w", line.ErrUnreachable, c.err)
+	}
+	return c.client, c.cluster, nil
 }
 
 // Err returns why there is no server yet, nil once there was one.
 func (c *Client) Err() error {
-	_, _, err := c.get()
-	return err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
-// Close ends all connections. Stores of this client must not be used any more.
+// Close ends all connections and what stores do in the background. Stores of this client must not
+// be used any more.
 func (c *Client) Close() {
 	c.close()
-	c.retried.Wait()
+	c.background.Wait()
 	if client, _, err := c.get(); err == nil {
 		client.Close()
 	}
-}
-
-// remote returns what talks to the server for the guard of a name, which must be the same on all
-// nodes, and another for each guard.
-func (c *Client) remote(guard string) *remote.Store {
-	return remote.New(c.get, remote.Config{
-		Guard: guard, Prefix: c.options.Prefix, Secret: c.options.Secret, Partitions: c.options.Partitions,
-	})
-}
-
-// A Store keeps the counts of one guard.
-type Store struct{ *remote.Store }
-
-// Store returns the store of the guard of a name: 1 to 64 letters, digits and any of "._/-",
-// the same on all nodes, and another for each guard. An error says that it is not.
-func (c *Client) Store(name string) (*Store, error) {
-	ok := len(name) > 0 && len(name) <= 64
-	for _, b := range []byte(name) {
-		ok = ok && ('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || strings.IndexByte("._/-", b) >= 0)
-	}
-	if !ok {
-		return nil, fmt.Errorf(`redisstore: name of a guard must be 1 to 64 letters, digits or any of "._/-", got %q`, name)
-	}
-	return &Store{c.remote(name)}, nil
 }

@@ -42,6 +42,8 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.Prefix = "a{b" }, `Prefix must not have { or }, got "a{b"`},
 		{func(o *Options) { o.Partitions = -1 }, "Partitions must be 1 to 4096, got -1"},
 		{func(o *Options) { o.Partitions = 4097 }, "Partitions must be 1 to 4096, got 4097"},
+		{func(o *Options) { o.Deadline = -1 }, "Deadline must be positive and at most 1s, got -1ns"},
+		{func(o *Options) { o.Deadline = time.Second + 1 }, "Deadline must be positive and at most 1s, got 1.000000001s"},
 		{func(o *Options) { o.DB = -1 }, "DB must not be negative, got -1"},
 		{func(o *Options) { o.SentinelUsername = "s" }, "MasterName must be set where SentinelUsername or SentinelPasswordFile is"},
 		{func(o *Options) { o.PasswordFile = filepath.Join(t.TempDir(), "none") }, "no such file"},
@@ -124,7 +126,7 @@ func TestACL(t *testing.T) {
 // admits fails unless a door of the name admits exactly n wrong attempts.
 func admits(t *testing.T, c *Client, name string, n int) {
 	t.Helper()
-	s, err := c.Store(name)
+	s, err := c.Store(name, Closed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,17 +161,17 @@ func TestDialWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s, err := c.Store("login")
+	s, err := c.Store("login", Closed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	charges := []guard.Charge{{Rule: &guard.Rule{Name: "network", Lockout: &lockout.Login}}}
-	if err := s.Reserve(ctx, charges); err == nil || c.Err() == nil {
-		t.Fatalf("without a server: %v, Err %v", err, c.Err())
+	if err := s.Reserve(ctx, charges); err == nil || c.Err() == nil || c.Health().Up || c.Health().Err == nil {
+		t.Fatalf("without a server: %v, Err %v, %+v", err, c.Err(), c.Health())
 	}
 	_, port, _ := net.SplitHostPort(addr)
 	server.StartAt(t, port)
-	server.Await(t, "the server to be found", func() bool { return c.Err() == nil })
+	server.Await(t, "the server to be found", func() bool { return c.Err() == nil && c.Health().Up })
 	admits(t, c, "login", 2)
 }
 
@@ -263,9 +265,16 @@ func TestTLS(t *testing.T) {
 }
 
 func TestStoreNames(t *testing.T) {
-	c := &Client{options: options("127.0.0.1:1")}
+	c, err := Dial(options("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Store("login", FailOpen+1); err == nil || err.Error() != "redisstore: front: Mode must be Local, Closed or FailOpen, got 3" {
+		t.Error(err)
+	}
 	for name, ok := range map[string]bool{"login": true, "a.b_c/D-9": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "": false, "a b": false, "a{b}": false, "a:b": false} {
-		if _, err := c.Store(name); (err == nil) != ok {
+		if _, err := c.Store(name, Local); (err == nil) != ok {
 			t.Errorf("%q: %v, want ok %v", name, err, ok)
 		}
 	}

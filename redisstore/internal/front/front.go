@@ -89,7 +89,7 @@ type Counts struct {
 type Store struct {
 	far    guard.Store
 	line   *line.Line
-	mode   Mode
+	mode   atomic.Uint32
 	hot    *hot.Table
 	memory *memory.Store
 
@@ -100,17 +100,27 @@ type Store struct {
 // far must leave the top bit of B free. A guard that is reloaded keeps its Store; two
 // guards must not share one. An error names the field that is wrong.
 func New(far guard.Store, l *line.Line, c Config) (*Store, error) {
-	switch {
-	case c.Mode > FailOpen:
-		return nil, fmt.Errorf("front: Mode must be Local, Closed or FailOpen, got %d", c.Mode)
-	case c.Places < 0 || c.Places > hot.MaxPlaces:
+	if c.Places < 0 || c.Places > hot.MaxPlaces {
 		return nil, fmt.Errorf("front: Places must be 1 to %d, got %d", hot.MaxPlaces, c.Places)
 	}
-	return &Store{far: far, line: l, mode: c.Mode, hot: hot.New(c.Places), memory: memory.New()}, nil
+	s := &Store{far: far, line: l, hot: hot.New(c.Places), memory: memory.New()}
+	if err := s.SetMode(c.Mode); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Mode returns what decides while the server does not.
-func (s *Store) Mode() Mode { return s.mode }
+func (s *Store) Mode() Mode { return Mode(s.mode.Load()) }
+
+// SetMode changes that. Local knows nothing of attempts that ended in another mode.
+func (s *Store) SetMode(m Mode) error {
+	if m > FailOpen {
+		return fmt.Errorf("front: Mode must be Local, Closed or FailOpen, got %d", m)
+	}
+	s.mode.Store(uint32(m))
+	return nil
+}
 
 // Health returns what is known of the server.
 func (s *Store) Health() line.Health { return s.line.Health() }
@@ -160,13 +170,14 @@ func (s *Store) refuse(charges []guard.Charge, alone bool) (refused bool) {
 
 // alone decides without the server, which did not because of err.
 func (s *Store) alone(ctx context.Context, charges []guard.Charge, err error) error {
+	mode := s.Mode()
 	switch {
 	case s.refuse(charges, true):
 		return nil
-	case s.mode == Local:
+	case mode == Local:
 		s.local.Add(1)
 		return s.memory.Reserve(ctx, charges)
-	case s.mode == FailOpen && line.Unreachable(err):
+	case mode == FailOpen && line.Unreachable(err):
 		s.open.Add(1)
 		for i := range charges { // fail open: nothing is counted, so there is no ticket
 			charges[i].Decision, charges[i].Ticket = doorward.Decision{Allowed: true}, doorward.Ticket{}
@@ -194,7 +205,7 @@ func (s *Store) Settle(ctx context.Context, charges []guard.Charge) error {
 	case !far:
 		return nil
 	}
-	if s.mode == Local {
+	if s.Mode() == Local {
 		s.memory.Note(charges)
 	}
 	if err := s.line.Settle(ctx, s.far, charges); err != nil {

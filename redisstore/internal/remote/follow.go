@@ -153,3 +153,13 @@ func (s *Store) Follow(ctx context.Context, f Follower) error {
 	}
 	return nil
 }
+
+// Unfollow tells the server that nobody follows any more, once Follow has ended: the connection
+// stays. If that fails, the server sends what nobody reads.
+func (s *Store) Unfollow(ctx context.Context) {
+	if client, _, err := s.connect(); err == nil {
+		ctx, cancel := context.WithTimeout(ctx, Beat)
+		defer cancel()
+		client.Do(ctx, client.B().Unsubscribe().Channel(s.channel()).Build())
+	}
+}

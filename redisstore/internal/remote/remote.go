@@ -510,7 +510,8 @@ func isUnknown(err error) bool {
 	return ok && strings.Contains(e.Error(), "Function not found")
 }
 
-// load gives the library to every server that takes it. It is replicated from there.
+// load gives the library to every server that takes it, which replicas do not. It is replicated
+// from there.
 func (s *Store) load(ctx context.Context, client rueidis.Client) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -518,9 +519,6 @@ func (s *Store) load(ctx context.Context, client rueidis.Client) error {
 	loaded := false
 	for _, node := range client.Nodes() {
 		err := node.Do(ctx, node.B().FunctionLoad().Replace().FunctionCode(s.library.Text).Build()).Error()
-		if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "READONLY") {
-			continue // a replica
-		}
 		if err == nil {
 			loaded = true
 		} else if first == nil {

@@ -28,9 +28,20 @@ func Start(t testing.TB, args ...string) (addr string) {
 // StartAt is Start on a port.
 func StartAt(t testing.TB, port string, args ...string) (addr string) {
 	t.Helper()
-	return run(t, port, append([]string{
+	return run(t, port, arguments(t, port, args)...)
+}
+
+func arguments(t testing.TB, port string, more []string) []string {
+	return append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir(),
-	}, args...)...)
+	}, more...)
+}
+
+// Process starts a server, and returns its address and its process, for signals.
+func Process(t testing.TB, args ...string) (addr string, process *os.Process) {
+	t.Helper()
+	port := freePort(t)
+	return start(t, port, arguments(t, port, args)...)
 }
 
 // Sentinel starts a Sentinel that knows a server by a name.
@@ -46,8 +57,14 @@ func Sentinel(t testing.TB, name, server string) (addr string) {
 	return run(t, own, file, "--sentinel")
 }
 
-// run runs redis-server until the test ends, and returns its address once it listens on a port.
 func run(t testing.TB, port string, args ...string) (addr string) {
+	t.Helper()
+	addr, _ = start(t, port, args...)
+	return addr
+}
+
+// start runs redis-server until the test ends, and returns its address once it listens on a port.
+func start(t testing.TB, port string, args ...string) (addr string, process *os.Process) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -70,7 +87,7 @@ func run(t testing.TB, port string, args ...string) (addr string) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		cmd.Process.Kill()
+		cmd.Process.Kill() // a paused one too
 		<-ended
 		out.Close()
 	})
@@ -79,7 +96,7 @@ func run(t testing.TB, port string, args ...string) (addr string) {
 		c, err := net.DialTimeout("tcp", addr, time.Second)
 		if err == nil {
 			c.Close()
-			return addr
+			return addr, cmd.Process
 		}
 		select {
 		case err := <-ended:
