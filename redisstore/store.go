@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/redisstore/internal/breaker"
 	"github.com/doorward/doorward/redisstore/internal/front"
+	"github.com/doorward/doorward/redisstore/internal/line"
 	"github.com/doorward/doorward/redisstore/internal/remote"
 )
 
@@ -112,8 +114,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Close ends what the store does in the background. It must not be used any more. What it counted
-// stays on the server.
+// Close ends what the store does in the background: attempts that are under way can be settled, and
+// nobody says any more what was unlocked. What it counted stays on the server.
 func (s *Store) Close() {
 	s.close()
 	s.ended.Wait()
@@ -206,10 +208,37 @@ type Calls struct {
 	Late      uint64 // attempts that were reserved too late
 	TakenBack uint64 // of them, those that were taken back
 	UnderWay  int    // now, late ones included
+	// Took are the calls by how long they were waited for: as many as each of Buckets has room
+	// for and the one before has not, the rest last. Waited is the sum.
+	Took   [len(line.Buckets) + 1]uint64
+	Waited time.Duration
 }
+
+// Buckets returns the upper bounds of the times that Calls tells apart.
+func Buckets() []time.Duration { return slices.Clone(line.Buckets[:]) }
 
 // Calls returns what became of calls.
 func (c *Client) Calls() Calls { return Calls(c.line.Counts()) }
+
+// Clocks returns by how much the clock of each server is ahead of this process's, by address, to
+// half of the time that asking took.
+func (c *Client) Clocks(ctx context.Context) (map[string]time.Duration, error) {
+	client, _, err := c.get()
+	if err != nil {
+		return nil, err
+	}
+	ahead := map[string]time.Duration{}
+	for address, node := range client.Nodes() {
+		began := time.Now()
+		said, err := node.Do(ctx, node.B().Time().Build()).AsIntSlice()
+		took := time.Since(began)
+		if err != nil || len(said) != 2 {
+			return nil, fmt.Errorf("redisstore: time of %s: %w", address, err)
+		}
+		ahead[address] = time.Unix(said[0], said[1]*1000).Sub(began.Add(took / 2).Round(0))
+	}
+	return ahead, nil
+}
 
 // watch asks for signs of life, so that a process to which nobody comes knows of its server too.
 func (c *Client) watch() {

@@ -246,6 +246,17 @@ func TestReplicaIsAway(t *testing.T) {
 	if n, err := guesses(all, 20, from("192.0.2.1")); n != 5 || err != nil {
 		t.Errorf("%d admitted, %v", n, err)
 	}
+	calls, sum := client.Calls(), uint64(0)
+	for _, n := range calls.Took {
+		sum += n
+	}
+	if len(calls.Took) != len(Buckets())+1 || sum+5 < calls.Calls || sum > calls.Calls || calls.Waited <= 0 {
+		t.Errorf("%+v", calls)
+	}
+	clocks, err := client.Clocks(ctx)
+	if d, ok := clocks[addr]; err != nil || !ok || d > time.Second || d < -time.Second {
+		t.Errorf("clocks %v, %v", clocks, err)
+	}
 	if ttl := server.Do(t, c, "PTTL", DefaultPrefix+"life"); ttl == "-1" {
 		t.Error("the sign of life has no expiry")
 	}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,6 +91,18 @@ type Counts struct {
 	Late      uint64 // attempts that were reserved too late
 	TakenBack uint64 // of them, those that were taken back
 	UnderWay  int    // now, late ones included
+	// Took are the calls by how long they were waited for: as many as each of Buckets has room
+	// for and the one before has not, the rest last. Waited is the sum.
+	Took   [len(Buckets) + 1]uint64
+	Waited time.Duration
+}
+
+// Buckets are the upper bounds of the times that are told apart.
+var Buckets = [...]time.Duration{
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
+	1 * time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
 }
 
 // A Line is the way to one server, for all guards that keep their counts there. It is safe
@@ -102,6 +115,8 @@ type Line struct {
 	underWay                                          atomic.Int64
 	calls, errors, timeouts, short, full, late, taken atomic.Uint64
 	fault                                             atomic.Pointer[fault]
+	took                                              [len(Buckets) + 1]atomic.Uint64
+	waited                                            atomic.Int64
 }
 
 type fault struct {
@@ -143,10 +158,14 @@ func (l *Line) Health() Health {
 
 // Counts returns what became of calls.
 func (l *Line) Counts() Counts {
-	return Counts{
-		l.calls.Load(), l.errors.Load(), l.timeouts.Load(), l.short.Load(), l.full.Load(),
-		l.late.Load(), l.taken.Load(), int(l.underWay.Load()),
+	c := Counts{
+		Calls: l.calls.Load(), Errors: l.errors.Load(), Timeouts: l.timeouts.Load(), Short: l.short.Load(), Full: l.full.Load(),
+		Late: l.late.Load(), TakenBack: l.taken.Load(), UnderWay: int(l.underWay.Load()), Waited: time.Duration(l.waited.Load()),
 	}
+	for i := range l.took {
+		c.Took[i] = l.took[i].Load()
+	}
+	return c
 }
 
 // Reserve asks the store to reserve. After an error nothing in charges means anything, and
@@ -161,7 +180,8 @@ func (l *Line) Settle(ctx context.Context, s guard.Store, charges []guard.Charge
 }
 
 func (l *Line) charge(ctx context.Context, s guard.Store, charges []guard.Charge, reserve bool) error {
-	pass, err := l.enter()
+	began := time.Now()
+	pass, err := l.enter(began)
 	if err != nil {
 		return err
 	}
@@ -179,7 +199,7 @@ func (l *Line) charge(ctx context.Context, s guard.Store, charges []guard.Charge
 	case <-c.done:
 	case <-c.timer.C:
 		if c.state.CompareAndSwap(waiting, late) {
-			return l.leave(pass, errDeadline)
+			return l.leave(pass, errDeadline, began)
 		}
 		<-c.done // it came at the last moment
 	}
@@ -190,15 +210,15 @@ func (l *Line) charge(ctx context.Context, s guard.Store, charges []guard.Charge
 	clear(c.charges)
 	c.ctx, c.store, c.err, c.charges = nil, nil, nil, nil
 	l.free.Put(c)
-	return l.leave(pass, err)
+	return l.leave(pass, err, began)
 }
 
 // enter returns a pass for one call, and a place among those under way.
-func (l *Line) enter() (pass breaker.Pass, err error) {
+func (l *Line) enter(now time.Time) (pass breaker.Pass, err error) {
 	if l.underWay.Add(1) > int64(l.config.Calls) {
 		l.full.Add(1)
 		err = errFull
-	} else if pass, err = l.breaker.Enter(time.Now()); err != nil {
+	} else if pass, err = l.breaker.Enter(now); err != nil {
 		l.short.Add(1)
 	}
 	if err != nil {
@@ -211,8 +231,12 @@ func (l *Line) enter() (pass breaker.Pass, err error) {
 
 // leave says how a call ended for its caller, and returns that. Its place is given up by
 // whoever asked the store.
-func (l *Line) leave(pass breaker.Pass, err error) error {
+func (l *Line) leave(pass breaker.Pass, err error, began time.Time) error {
 	now := time.Now()
+	took := now.Sub(began)
+	i, _ := slices.BinarySearch(Buckets[:], took)
+	l.took[i].Add(1)
+	l.waited.Add(int64(took))
 	switch {
 	case err == nil:
 	case err == errDeadline:
