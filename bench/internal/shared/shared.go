@@ -123,7 +123,7 @@ func (f *Field) ours(addr string) error {
 		return err
 	}
 	f.close = append(f.close, c.Close)
-	store, err := c.Store("bench")
+	store, err := c.Store("bench", redisstore.Local)
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (f *Field) Bytes(ctx context.Context, addr string, n int) (float64, error) 
 		return 0, err
 	}
 	defer c.Close()
-	store, err := c.Store("bytes")
+	store, err := c.Store("bytes", redisstore.Local)
 	if err != nil {
 		return 0, err
 	}
