@@ -178,9 +178,9 @@ func cutSyslog(line []byte) []byte {
 	if len(rest) == 0 || rest[0] != ' ' {
 		return line
 	}
-	var m message
 	rest = rest[1:]
 	if five {
+		var m message
 		if m.rfc5424(rest) != Read {
 			return line
 		}
@@ -189,10 +189,11 @@ func cutSyslog(line []byte) []byte {
 	if host, tag, _ := bytes.Cut(rest, space); !bytes.HasSuffix(host, []byte(":")) { // else the tag, of a line without a host
 		rest = tag
 	}
-	if m.bsd(rest) != Read {
+	tag, text, ok := bytes.Cut(rest, []byte(": "))
+	if !ok || bytes.IndexByte(tag, ' ') >= 0 { // neither an IPv6 address nor a user's name is a tag
 		return line
 	}
-	return m.text
+	return text
 }
 
 // journal reads a line of journalctl -o json.
