@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -21,7 +20,7 @@ import (
 // Unix listens on a socket at path, with a mode. It changes the umask of the process
 // for a moment: call it before others make files.
 func Unix(path string, mode fs.FileMode) (net.Listener, error) {
-	unlock, err := lock(filepath.Dir(path))
+	unlock, err := lock(path + ".lock")
 	if err != nil {
 		return nil, fmt.Errorf("listen unix %s: %w", path, err)
 	}
@@ -57,26 +56,40 @@ func removeStale(path string) error {
 	return err
 }
 
-// lock keeps other processes from looking at the sockets of a directory while this one
-// does.
-func lock(dir string) (unlock func(), err error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
+// lock keeps other processes from looking at a socket while this one does. It is a file that
+// only the user of the process can open: a directory anybody may lock who can read it, and
+// so keep us from starting.
+func lock(path string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
 		}
-		if err != syscall.EWOULDBLOCK && err != syscall.EINTR || ctx.Err() != nil {
-			f.Close()
-			return nil, fmt.Errorf("the directory cannot be locked: %w", err)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil && isAt(f, path) {
+			return func() { os.Remove(path); f.Close() }, nil
 		}
-		time.Sleep(10 * time.Millisecond)
+		f.Close()
+		switch {
+		case err != nil && err != syscall.EWOULDBLOCK && err != syscall.EINTR:
+			return nil, fmt.Errorf("%s cannot be locked: %w", path, err)
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%s is locked by another process", path)
+		}
+		time.Sleep(10 * time.Millisecond) // or whoever had it has removed it
 	}
+}
+
+// isAt reports whether f is what has its name now.
+func isAt(f *os.File, path string) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	at, err := os.Lstat(path)
+	return err == nil && os.SameFile(is, at)
 }
 
 // Files returns how many files the process may have open. The Go runtime has raised

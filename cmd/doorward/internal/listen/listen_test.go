@@ -122,6 +122,38 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// TestLockedDirectory: who can read the directory can lock it, and keeps nobody from listening.
+func TestLockedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := Unix(filepath.Join(dir, "s"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("beside the socket: %v, %v", left, err)
+	}
+	ln.Close()
+	// A link is not followed to a file of somebody else's choice.
+	target := filepath.Join(dir, "target")
+	if err := os.Symlink(target, filepath.Join(dir, "s.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unix(filepath.Join(dir, "s"), 0o600); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a link: %v", err)
+	}
+	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("made through a link: %v", err)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	if n, err := Files(); err != nil || n < 1 {
 		t.Errorf("%d, %v", n, err)
