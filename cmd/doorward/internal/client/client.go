@@ -291,6 +291,7 @@ func (c *Client) Events(ctx context.Context, query url.Values, quiet time.Durati
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, trace.MaxLine)
+	lines.Split(wholeLines)
 	for lines.Scan() {
 		silence.Reset(quiet)
 		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
@@ -310,6 +311,15 @@ func (c *Client) Events(ctx context.Context, query url.Values, quiet time.Durati
 }
 
 var errQuiet = errors.New("nothing came")
+
+// wholeLines splits as bufio.ScanLines does, but for what is left when a stream is cut off.
+func wholeLines(data []byte, _ bool) (int, []byte, error) {
+	n := bytes.IndexByte(data, '\n') + 1
+	if n == 0 {
+		return 0, nil, nil
+	}
+	return n, data[:n], nil
+}
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
 	target := c.base + path

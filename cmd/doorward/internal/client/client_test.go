@@ -370,7 +370,7 @@ func TestEvents(t *testing.T) {
 			return
 		}
 		flush := http.NewResponseController(w)
-		io.WriteString(w, "one\n\ntwo\n\n")
+		io.WriteString(w, "one\n\ntwo\n\nhalf of a li")
 		flush.Flush()
 		if <-end == "break" {
 			panic(http.ErrAbortHandler)
@@ -399,6 +399,9 @@ func TestEvents(t *testing.T) {
 		err := <-failed
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%s: %v, want %q", row.how, err, row.want)
+		}
+		if len(lines) > 0 { // nobody can parse it
+			t.Errorf("%s: a line that was cut off: %q", row.how, <-lines)
 		}
 	}
 	close(end)
