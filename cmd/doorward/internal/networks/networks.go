@@ -113,7 +113,7 @@ type file struct {
 func (l List) MarshalBinary() ([]byte, error) { return json.Marshal(file{version, l.all}) }
 
 // Parse reads a list that was written. What ended since is left out, and nothing lasts
-// longer than it was asked for from now on, even if the clock was set back.
+// longer than it was asked for from now on, even if the clock was set back, or is later.
 func Parse(b []byte, now time.Time) (l List, err error) {
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -126,9 +126,8 @@ func Parse(b []byte, now time.Time) (l List, err error) {
 		if !n.Prefix.IsValid() || n.Prefix != n.Prefix.Masked() || n.For <= 0 || n.For > Longest {
 			return List{}, fmt.Errorf("networks: %v for %v is no network for a time", n.Prefix, n.For)
 		}
-		if latest := now.Add(n.For); n.Until.After(latest) {
-			n.Until = latest
-		}
+		// As a time from now, which does not change when the clock is set.
+		n.Until = now.Add(min(n.Until.Sub(now), n.For))
 		if l, err = l.With(n); err != nil {
 			return List{}, err
 		}

@@ -118,6 +118,16 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %+v", row.name, got, err, row.want)
 		}
 	}
+	// What is left of its time is counted from the start on, as it is before a restart: with the
+	// monotonic clock, and not with one that somebody may set.
+	now := time.Now()
+	l = list(t, Network{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Until: now.Add(time.Hour), For: 2 * time.Hour})
+	if b, err = l.MarshalBinary(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = Parse(b, now); err != nil || !strings.Contains(l.all[0].Until.String(), " m=") || l.all[0].Until.Sub(now) != time.Hour {
+		t.Errorf("%v, %v, want an hour from %v", l, err, now)
+	}
 	for _, bad := range []string{"", "{}", `{"version":2}`, `{"version":1,"networks":[{"network":"192.0.2.1/24","for":1}]}`, `{"version":1,"networks":[{"network":"192.0.2.0/24","for":0}]}`, `{"version":1,"networks":[{"for":1}]}`} {
 		if _, err := Parse([]byte(bad), t0); err == nil {
 			t.Errorf("%s: no error", bad)
