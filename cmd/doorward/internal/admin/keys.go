@@ -274,7 +274,9 @@ func (s *Server) find(g Guard, p person, now time.Time) (all []found, err error)
 		case p.Key != "" && f.Key.String() != p.Key:
 			continue
 		case f.Per == guard.Network:
-			if n := f.Key.Prefix(); !p.network.IsValid() || n.IsValid() && n.Bits() > p.network.Bits() {
+			// A network that begins with no address of a caller, such as 0.0.0.0/1, is not
+			// that of all who have none.
+			if n := f.Key.Prefix(); !p.network.IsValid() || n.Bits() > p.network.Bits() || !n.IsValid() && !p.network.IsSingleIP() {
 				continue
 			}
 		case f.Per == guard.Pair:

@@ -276,6 +276,7 @@ func TestUnlock(t *testing.T) {
 		{"a key", nil, `"key":"` + alice + `"`, "login/subject", "all, wide, network, pair"},
 		{"a key that is a network", nil, `"key":"192.0.2.0/24"`, "login/wide", "all, network, subject, pair"},
 		{"another guard", nil, `"address":"192.0.2.7","guard":"codes"`, "", "all, wide, network, subject, pair"},
+		{"a network that begins with no address", func(s *stand) { s.fail(0, "0.0.0.0", "", 3) }, `"address":"0.0.0.0/1"`, "", "all, wide, network, subject, pair"},
 		{"a stranger", nil, `"address":"192.0.9.9"`, "", "all, wide, network, subject, pair"},
 	} {
 		s := newStand(t)
