@@ -61,6 +61,12 @@ func (s *Server) admit(r *http.Request, open bool) error {
 	return s.deny(r, "no token", Errorf(http.StatusUnauthorized, "this wants the socket, a token (Authorization: Bearer) or a client certificate"))
 }
 
+// knows reports whether who was admitted showed something for it, or came by the socket.
+func knows(r *http.Request) bool {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return local != nil && local.Network() == "unix" || r.TLS != nil && len(r.TLS.VerifiedChains) > 0 || len(r.Header["Authorization"]) > 0
+}
+
 // names reports whether a request may call us by a host.
 func (a *Access) names(hostport string) bool {
 	host := hostport

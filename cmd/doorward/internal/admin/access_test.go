@@ -199,6 +199,49 @@ func TestWaysIn(t *testing.T) {
 	}
 }
 
+// What operators wrote about a network is for those who may change it, not for everybody on
+// the machine.
+func TestReasonsAreNotFigures(t *testing.T) {
+	s := newStand(t)
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := listen.Unix(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.serve(t, withToken, Port{Listener: ln})
+	socket := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	defer socket.CloseIdleConnections()
+	tcp := "http://" + s.tcp(t, withToken, "127.0.0.1:0", Port{})
+	for _, row := range []struct {
+		name, base, token string
+		next              http.RoundTripper
+		want              bool
+	}{
+		{"loopback", tcp, "", http.DefaultTransport, false},
+		{"a token", tcp, "Bearer " + token, http.DefaultTransport, true},
+		{"the socket", "http://localhost", "", socket, true},
+	} {
+		r, _ := http.NewRequest("GET", row.base+api.StatusPath, nil)
+		if row.token != "" {
+			r.Header.Set("Authorization", row.token)
+		}
+		res, err := contract.Transport(t, row.next).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != 200 || !strings.Contains(string(body), "192.0.2.0/24") {
+			t.Fatalf("%s: %d %s, %v", row.name, res.StatusCode, body, err)
+		}
+		if said := strings.Contains(string(body), "alice called") || strings.Contains(string(body), `"ann"`); said != row.want {
+			t.Errorf("%s: %s, want it said: %v", row.name, body, row.want)
+		}
+	}
+}
+
 // outside returns an address of this machine that is not loopback, "none" if there is none.
 func outside(t *testing.T) string {
 	addrs, err := net.InterfaceAddrs()

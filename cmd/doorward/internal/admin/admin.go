@@ -118,7 +118,7 @@ func New(d Daemon, access Access, metrics http.Handler, log *slog.Logger) (*Serv
 		return map[string]endpoint{http.MethodPost: {serve: answering(f)}}
 	}
 	s.paths = map[string]map[string]endpoint{
-		api.StatusPath:   get(true, func(*http.Request) (any, error) { return d.Status(time.Now()), nil }),
+		api.StatusPath:   get(true, s.status),
 		api.KeysPath:     get(false, s.keys),
 		api.WhyPath:      get(false, s.why),
 		api.UnlockPath:   post(s.unlock),
@@ -332,6 +332,18 @@ func cut(s string) string {
 		}
 		return r
 	}, logs.Cut(s, 100)), "?")
+}
+
+// status is the daemon with its figures. What operators wrote may name somebody: it is not
+// for everybody on the machine.
+func (s *Server) status(r *http.Request) (any, error) {
+	st := s.daemon.Status(time.Now())
+	if !knows(r) {
+		for i := range st.Networks {
+			st.Networks[i].By = api.By{}
+		}
+	}
+	return st, nil
 }
 
 // reload reads the configuration again.

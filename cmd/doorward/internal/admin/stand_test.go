@@ -70,7 +70,8 @@ type stand struct {
 func (s *stand) Status(now time.Time) api.Status {
 	return api.Status{
 		Version: "test", Now: now.UTC(), Started: now.UTC(), Listen: []string{}, Upstream: []api.Copy{}, Doors: []api.Door{},
-		Guards: []api.Guard{}, Networks: []api.Network{}, Heaviest: []api.Heavy{}, Warnings: []string{},
+		Guards: []api.Guard{}, Heaviest: []api.Heavy{}, Warnings: []string{},
+		Networks: []api.Network{{ID: "0123456789abcdef", Network: "192.0.2.0/24", Action: "block", Until: now.UTC(), By: api.By{Actor: "ann", Reason: "alice called"}}},
 	}
 }
 

@@ -205,7 +205,8 @@ type List struct {
 	By
 }
 
-// Network is a network that is exempt or blocked until then.
+// Network is a network that is exempt or blocked until then. By is empty in a status that was
+// asked for without a token or certificate, and not by the socket.
 type Network struct {
 	ID      string    `json:"id"`
 	Network string    `json:"network"`
