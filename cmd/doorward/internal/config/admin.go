@@ -209,6 +209,25 @@ func IsLoopback(addr string) bool {
 	return err == nil && ip.Unmap().IsLoopback() || host == "localhost"
 }
 
+// adminApart refuses an upstream that is the admin API, as far as both are written alike: the
+// socket takes whoever opens it for an operator, and the proxy would open it for everybody.
+func (s *source) adminApart(c Config) {
+	if c.Admin == nil {
+		return
+	}
+	for i, u := range c.Upstreams {
+		at := "upstream"
+		if s.has("upstreams") {
+			at = index("upstreams", i)
+		}
+		for _, l := range c.Admin.Listen {
+			if l.Network == "tcp" && u.Host == l.Address || l.Network == "unix" && u.Scheme == "unix" && filepath.Clean(u.Path) == filepath.Clean(l.Address) {
+				s.fail(at, "must not be the admin API: every caller would be let in")
+			}
+		}
+	}
+}
+
 // tokens reads files of tokens, one a line. No error shows what they hold.
 func (s *source) tokens(path string, files []string, a *Admin) {
 	for i, name := range files {

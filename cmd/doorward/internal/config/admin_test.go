@@ -107,6 +107,29 @@ func TestAdminErrors(t *testing.T) {
 	}
 }
 
+// The proxy does not open the admin API for everybody.
+func TestAdminIsNoUpstream(t *testing.T) {
+	const doors = "doors: [{name: login, routes: [POST /login], outcome: {succeeded: {status: 302}}}]\n"
+	t.Setenv(AdminEnv, "")
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
+	for _, row := range []struct{ text, want string }{
+		{"upstream: unix:/run/a.sock\nadmin: unix:/run/a.sock\n", "1:11: upstream: must not be the admin API"},
+		{"upstream: unix:/run//x/../a.sock\nadmin: {listen: [127.0.0.1:1, unix:/run/a.sock]}\n", "upstream: must not be the admin API"},
+		{"upstream: http://127.0.0.1:9180\nadmin: 127.0.0.1:9180\n", "upstream: must not be the admin API"},
+		{"upstreams: [http://127.0.0.1:3000, unix:/run/a.sock]\nadmin: unix:/run/a.sock\n", "upstreams[1]: must not be the admin API"},
+		{"upstream: unix:/run/doorward/admin.sock\n", "upstream: must not be the admin API"},
+		{"upstream: unix:/run/user/7/doorward/admin.sock\n", "upstream: must not be the admin API"},
+		{"upstream: unix:/run/doorward/admin.sock\nadmin: off\n", ""},
+		{"upstream: unix:/run/b.sock\nadmin: unix:/run/a.sock\n", ""},
+		{"upstream: http://127.0.0.1:9181\nadmin: 127.0.0.1:9180\n", ""},
+	} {
+		_, err := Parse(name, []byte(row.text+doors), Overrides{})
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", row.text, err, row.want)
+		}
+	}
+}
+
 func TestTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	least, most := "0"+strings.Repeat("1", 31), "0"+strings.Repeat("1", 511)

@@ -51,6 +51,7 @@ func (s *source) check(f *file) Config {
 	c.State = s.state(f.State)
 	c.Audit = s.audit(f.Audit, c.State)
 	c.Admin = s.admin(f.Admin)
+	s.adminApart(c)
 	realms := s.realms(f.Realms)
 	taken := map[string]string{}
 	var guards []*guard.Guard
