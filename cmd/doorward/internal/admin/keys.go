@@ -219,17 +219,27 @@ func understand(who api.Who) (p person, err error) {
 // parseNetwork reads an address or a network.
 func parseNetwork(s string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(s); err == nil {
-		addr = addr.Unmap().WithZone("")
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
+		addr = addr.WithZone("")
+		return embedded(netip.PrefixFrom(addr, addr.BitLen())), nil
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
 		return p, err
 	}
-	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	return embedded(p).Masked(), nil
+}
+
+// embedded returns the IPv4 network inside of p, mapped or by NAT64, or p if there is none:
+// guards count and list such addresses as IPv4.
+func embedded(p netip.Prefix) netip.Prefix {
+	inside := p.Addr().Unmap()
+	if n := doorward.KeyFromAddr(p.Addr()).Prefix().Addr(); n.Is4() {
+		inside = n
 	}
-	return p.Masked(), nil
+	if p.Addr().Is6() && inside.Is4() && p.Bits() >= 96 {
+		return netip.PrefixFrom(inside, p.Bits()-96)
+	}
+	return p
 }
 
 // bits is the width of n as far as a key can have it.

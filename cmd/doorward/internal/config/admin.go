@@ -275,11 +275,16 @@ func readTokens(name string) (tokens Tokens, err error) {
 
 var errTooLong = errors.New("must be shorter")
 
-// readRegular reads a file that is no pipe, whose end might never come.
+// readRegular reads a file that is no pipe, whose end might never come, and that not
+// everybody may write: it is a secret, or says whom to trust.
 func readRegular(name string, most int64) (string, error) {
 	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
 		err = errors.New("not a regular file")
+	case info.Mode().Perm()&0o002 != 0:
+		return "", errors.New("must not be writable by everybody (chmod o-w)")
 	}
 	if err != nil {
 		return "", fmt.Errorf("must be a file that can be read (%w)", unwrapPath(err))

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -202,6 +203,26 @@ func TestAdminByDefault(t *testing.T) {
 		}
 		if got := mustParse(t, good+"admin: unix:/there\n").Admin; show(got) != "unix:/there" {
 			t.Errorf("%s: the file does not say where it is: %s", row.env, show(got))
+		}
+	}
+}
+
+// A secret that everybody may write is nobody's.
+func TestSecretsOfEverybody(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "token")
+	for _, row := range []struct {
+		mode fs.FileMode
+		want string
+	}{{0o600, ""}, {0o664, ""}, {0o602, "must not be writable by everybody"}, {0o666, "must not be writable by everybody"}} {
+		if err := os.WriteFile(name, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, row.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readRegular(name, 1000)
+		if got := fmt.Sprint(err); (err != nil) != (row.want != "") || !strings.Contains(got, row.want) {
+			t.Errorf("%v: %v, want %q", row.mode, err, row.want)
 		}
 	}
 }
