@@ -33,7 +33,7 @@ func (s *stage) audited() (all []trace.Record) {
 var (
 	stamps  = regexp.MustCompile(`"(time|until)":"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"`)
 	digests = regexp.MustCompile(`"config":"[0-9a-f]{16}"`)
-	waits   = regexp.MustCompile(`"retry_after":5\d\.\d+`)
+	waits   = regexp.MustCompile(`"retry_after":[1-5]?\d\.\d+`)
 	hashes  = regexp.MustCompile(`"subject":"[0-9a-f]{32}"`)
 )
 
