@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -198,8 +199,10 @@ func (d controller) Status(now time.Time) api.Status {
 	if err := counts.Reloads.Err; err != nil {
 		s.Reloads.Error = err.Error()
 	}
+	s.Store = d.storeStatus()
 	d.mu.Lock()
 	c, checked := d.config, d.checked
+	stores := maps.Clone(d.shared.stores)
 	if d.keep != nil {
 		s.State = &api.State{File: d.keep.File, Saved: stamp(d.saved)}
 		if d.saveErr != nil {
@@ -216,11 +219,21 @@ func (d controller) Status(now time.Time) api.Status {
 	for _, n := range counts.Doors {
 		s.Doors = append(s.Doors, doorOf(c, n, inFlight[n.Door]))
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
 	for _, g := range d.Guards() {
-		s.Guards = append(s.Guards, guardOf(g, counts))
+		if s.Store != nil && !s.Store.Up {
+			cancel() // it would only be waited for
+		}
+		a := guardOf(ctx, g, counts)
+		a.Alone = aloneOf(stores[g.Name])
+		s.Guards = append(s.Guards, a)
 	}
 	return s
 }
+
+// storeTime is how long a store has for the figures of all guards.
+const storeTime = time.Second
 
 // heaviest is how many networks status names.
 const heaviest = 10
@@ -255,7 +268,7 @@ func doorOf(c config.Config, n tally.Counts, inFlight int) api.Door {
 	return d
 }
 
-func guardOf(g admin.Guard, counts tally.Snapshot) api.Guard {
+func guardOf(ctx context.Context, g admin.Guard, counts tally.Snapshot) api.Guard {
 	a := api.Guard{Name: g.Name, Doors: g.Doors, Rules: []api.Rule{}}
 	for _, r := range g.Rules() {
 		keys, tables := r.Room()
@@ -267,7 +280,7 @@ func guardOf(g admin.Guard, counts tally.Snapshot) api.Guard {
 				rule.Lockouts += n.Rules[i].Lockouts
 			}
 		}
-		if s, err := g.Stats(r.Name); err == nil { // else a store has them
+		if s, err := g.StatsContext(ctx, r.Name); err == nil { // else the store does not say
 			rule.Tracked, rule.Pending, rule.Reclaimed, rule.PoolFull = s.Tracked, s.Pending, s.Reclaimed, s.PoolFull
 			rule.OverflowCharged, rule.OverflowRefused = s.OverflowCharged, s.OverflowRefused
 		}

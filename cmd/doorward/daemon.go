@@ -23,6 +23,7 @@ import (
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/cmd/doorward/internal/state"
 	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/redisstore"
 	"github.com/doorward/doorward/trace"
 )
 
@@ -53,6 +54,8 @@ type daemon struct {
 	saveErr    error         // of the last write
 	complained time.Time     // when that was last said
 
+	shared shared // where guards count, if not in memory
+
 	audit  *audit.Log // nil if nothing is written down
 	secret []byte     // that hashes of subjects are made with
 
@@ -78,8 +81,19 @@ func (d *daemon) build(c config.Config) (pc proxy.Config, err error) {
 // reassemble makes guards that go on from those there are, with the networks that are listed
 // for a time.
 func (d *daemon) reassemble(c config.Config) (pc proxy.Config, guards map[string]*guard.Guard, err error) {
+	modes := map[string]redisstore.Mode{}
+	for _, door := range c.Doors {
+		modes[door.GuardName()] = door.Away
+	}
 	pc, guards, err = assembleWith(c, d.log, func(name string, c guard.Config) (*guard.Guard, error) {
 		c = d.withListed(name, c)
+		if d.shared.client != nil {
+			store, err := d.shared.of(name, modes[name])
+			if err != nil {
+				return nil, err
+			}
+			c.Store = store
+		}
 		if old := d.guards[name]; old != nil {
 			return old.Reload(c)
 		}
@@ -177,6 +191,10 @@ func (d *daemon) beside(reloads, reopens <-chan os.Signal) (stop func()) {
 		}
 	})
 	running.Go(func() { d.expireUntil(done) })
+	if d.shared.client != nil {
+		running.Go(func() { d.watchStore(done) })
+		running.Go(func() { d.findClocks(ctx) })
+	}
 	if d.state != nil {
 		running.Go(func() {
 			tick := time.NewTicker(d.keep.Every)

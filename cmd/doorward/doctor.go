@@ -13,10 +13,11 @@ import (
 	"github.com/doorward/doorward/cmd/doorward/internal/listen"
 	"github.com/doorward/doorward/cmd/doorward/internal/plain"
 	"github.com/doorward/doorward/cmd/doorward/internal/upstream"
+	"github.com/doorward/doorward/redisstore"
 )
 
-const doctorHelp = `Doctor looks for what keeps doorward from doing its job: an application that cannot
-be reached, too few files, rules that lock out the wrong callers. It reads the file
+const doctorHelp = `Doctor looks for what keeps doorward from doing its job: an application or a store that
+cannot be reached, too few files, rules that lock out the wrong callers. It reads the file
 as serve does and serves nothing. What serve has found since it started, such as a
 proxy in front that nobody has named, doorward status shows and its log says.
 
@@ -78,10 +79,28 @@ func examine(ctx context.Context, c config.Config) (found []doctor.Finding, err 
 			found = append(found, doctor.Unreachable(u, err))
 		}
 	})
+	found = append(found, examineStore(ctx, c.Store)...)
 	files, err := listen.Files()
 	if err != nil {
 		return found, err
 	}
 	found = append(found, doctor.Connections(c, files)...)
 	return append(found, doctor.Rules(c)...), nil
+}
+
+// examineStore looks for the server that nodes count on.
+func examineStore(ctx context.Context, c *config.Store) []doctor.Finding {
+	if c == nil {
+		return nil
+	}
+	client, err := redisstore.Dial(c.Options())
+	if err != nil {
+		return []doctor.Finding{doctor.Away(err)}
+	}
+	defer client.Close()
+	clocks, err := client.Clocks(ctx)
+	if err != nil {
+		return []doctor.Finding{doctor.Away(err)}
+	}
+	return doctor.Clocks(clocks)
 }

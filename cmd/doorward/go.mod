@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/doorward/doorward v0.1.0
+	github.com/doorward/doorward/redisstore v0.1.0
 	github.com/getkin/kin-openapi v0.153.0
 	github.com/klauspost/compress v1.20.4
 	github.com/pires/go-proxyproto v0.15.0

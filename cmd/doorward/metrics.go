@@ -20,6 +20,13 @@ func (d *daemon) snapshot() metrics.Snapshot {
 	if d.keep != nil {
 		s.State = &metrics.State{Saved: d.saved, Every: d.keep.Every}
 	}
+	if client := d.shared.client; client != nil {
+		h := client.Health()
+		s.Store = &metrics.Store{Up: h.Up, Downs: h.Downs, Calls: client.Calls(), Guards: map[string]metrics.Alone{}}
+		for name, store := range d.shared.stores {
+			s.Store.Guards[name] = metrics.Alone{Alone: store.Alone(), Mode: store.Mode()}
+		}
+	}
 	d.mu.Unlock()
 	if d.audit != nil {
 		a := d.audit.Stats()

@@ -82,6 +82,9 @@ func (d *daemon) apply(c config.Config, r trace.Record) error {
 	if err := d.proxy.Reload(pc); err != nil {
 		return err
 	}
+	if err := d.shared.settle(c); err != nil {
+		return err
+	}
 	anew, forgotten := changed(d.guards, guards), changed(guards, d.guards)
 	d.config, d.guards, d.loaded = c, guards, time.Now()
 	if d.admin != nil {
@@ -165,6 +168,7 @@ func fixed(old, c config.Config) (keys needRestart) {
 		{"health", old.Health, c.Health},
 		{"reuse", old.Reuse, c.Reuse},
 		{"state", old.State, c.State},
+		{"store", old.Store, c.Store},
 		{"admin", placeOf(old.Admin), placeOf(c.Admin)},
 		{"log.format", old.Log.JSON, c.Log.JSON},
 		{"timeouts.read_header", was.ReadHeader, is.ReadHeader},

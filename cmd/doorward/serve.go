@@ -167,6 +167,11 @@ func (d *daemon) serve(ctx context.Context, stderr io.Writer) (err error) {
 		return fmt.Errorf("state: %w", err)
 	}
 	defer closeState()
+	closeStore, err := d.openStore(c.Store)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
 	d.chooseSecret(c)
 	pc, err := d.build(c)
 	if err != nil {

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -271,13 +273,13 @@ type found struct {
 
 // find returns what each rule says of p. Rules on networks narrower than p's are left out,
 // and all on networks if p has none.
-func (s *Server) find(g Guard, p person, now time.Time) (all []found, err error) {
+func (s *Server) find(ctx context.Context, g Guard, p person, now time.Time) (all []found, err error) {
 	if p.word != "" || p.hash != (trace.Hash{}) {
 		return s.search(g, p, now)
 	}
-	findings, err := g.Lookup(p.request(), now)
+	findings, err := g.LookupContext(ctx, p.request(), now)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(err)
 	}
 	for _, f := range findings {
 		switch {
@@ -342,6 +344,8 @@ func (s *Server) why(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
+	defer cancel()
 	now := time.Now()
 	w := api.Why{Who: p.Who, Guards: []api.Found{}, Recent: []any{}}
 	w.Who.Subject = "" // names go in, and do not come out
@@ -349,7 +353,7 @@ func (s *Server) why(r *http.Request) (any, error) {
 		w.Hash = h.String()
 	}
 	for _, g := range s.daemon.Guards() {
-		f, err := s.verdict(g, p, now)
+		f, err := s.verdict(ctx, g, p, now)
 		if err != nil {
 			return nil, err
 		}
@@ -364,9 +368,9 @@ func (s *Server) why(r *http.Request) (any, error) {
 }
 
 // verdict is what one guard says of p.
-func (s *Server) verdict(g Guard, p person, now time.Time) (f api.Found, err error) {
+func (s *Server) verdict(ctx context.Context, g Guard, p person, now time.Time) (f api.Found, err error) {
 	f = api.Found{Guard: g.Name, Doors: g.Doors, Rules: []api.Finding{}, Allowed: true}
-	all, err := s.find(g, p, now)
+	all, err := s.find(ctx, g, p, now)
 	if err != nil {
 		return f, err
 	}
@@ -410,13 +414,15 @@ func (s *Server) unlock(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := changing(r)
+	defer cancel()
 	now := time.Now()
 	done := api.Unlocked{Keys: []api.Key{}}
 	for i, t := range seats {
 		if i > 0 && seats[i-1].guard.Name == t.guard.Name {
 			continue
 		}
-		all, err := s.find(t.guard, p, now)
+		all, err := s.find(ctx, t.guard, p, now)
 		if err != nil {
 			return nil, err
 		}
@@ -424,8 +430,8 @@ func (s *Server) unlock(r *http.Request) (any, error) {
 			if in.Rule != "" && f.Rule != in.Rule || !f.Tracked || in.Rule == "" && !p.owns(f) {
 				continue
 			}
-			if err := t.guard.Unlock(f.Rule, f.Entry.Key); err != nil {
-				return nil, err
+			if err := t.guard.UnlockContext(ctx, f.Rule, f.Entry.Key); err != nil {
+				return nil, unanswered(err)
 			}
 			done.Keys = append(done.Keys, f.key(f.Entry))
 			s.daemon.Record(f.guard.record(trace.Record{
@@ -434,6 +440,22 @@ func (s *Server) unlock(r *http.Request) (any, error) {
 		}
 	}
 	return done, nil
+}
+
+// storeTime is how long a store has for all that one request asks of it.
+const storeTime = 10 * time.Second
+
+// changing returns a context for a change, which goes on if who asked for it hangs up.
+func changing(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), storeTime)
+}
+
+// unanswered makes an answer of a store's error: memory has none.
+func unanswered(err error) error {
+	if errors.Is(err, guard.ErrStore) {
+		return err
+	}
+	return Errorf(http.StatusServiceUnavailable, "the store did not answer, and all of this may not be done: %v", err)
 }
 
 // owns reports whether to unlock p is to unlock what f found: a key that p does not share
@@ -484,8 +506,10 @@ func (s *Server) clear(r *http.Request) (any, error) {
 		return nil, err
 	}
 	g := seats[0].guard
-	if err := g.Clear(in.Rule); err != nil {
-		return nil, err
+	ctx, cancel := changing(r)
+	defer cancel()
+	if err := g.ClearContext(ctx, in.Rule); err != nil {
+		return nil, unanswered(err)
 	}
 	s.daemon.Record(g.record(trace.Record{Time: time.Now(), Event: trace.Cleared, Rule: in.Rule, Actor: in.Actor, Why: in.Reason}))
 	return nil, nil

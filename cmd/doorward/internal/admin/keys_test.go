@@ -369,6 +369,69 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A store that shows what it has answers as memory does; one that fails is not this process's fault,
+// and nothing is said to be changed.
+func TestOperatedStore(t *testing.T) {
+	s := newStand(t)
+	o := &operated{}
+	g, err := guard.New(guard.Config{Rules: []guard.Rule{rule("network", guard.Network, 0, 0, 5)}, Store: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guards = []Guard{{"login", false, []string{"login"}, g}}
+	c := s.served(t)
+	requests := []struct{ method, target, body, want string }{
+		{"GET", api.WhyPath + "?address=192.0.2.7", "", `"count":3`},
+		{"POST", api.UnlockPath, `{"address":"192.0.2.7",` + by + `}`, `"key":"192.0.2.7"`},
+		{"POST", api.ClearPath, `{"guard":"login",` + by + `}`, ""},
+	}
+	for _, row := range requests {
+		if status, body := c.ask(row.method, row.target, row.body); status/100 != 2 || !strings.Contains(body, row.want) {
+			t.Errorf("%s: %d %s", row.target, status, body)
+		}
+	}
+	if s.changes() != 2 || o.unlocked != 1 || o.cleared != 1 {
+		t.Errorf("%d changes, %d unlocked, %d cleared", s.changes(), o.unlocked, o.cleared)
+	}
+	o.err = errors.New("connection refused")
+	for _, row := range requests {
+		if status, body := c.ask(row.method, row.target, row.body); status != 503 || !strings.Contains(body, "the store did not answer") || !strings.Contains(body, "refused") {
+			t.Errorf("%s: %d %s", row.target, status, body)
+		}
+	}
+	if s.changes() != 2 {
+		t.Error("it says that something changed")
+	}
+}
+
+type operated struct {
+	store
+	err               error
+	unlocked, cleared int
+}
+
+func (o *operated) Stats(context.Context, *guard.Rule) (doorward.Stats, error) {
+	return doorward.Stats{}, o.err
+}
+
+func (o *operated) Look(_ context.Context, _ *guard.Rule, k doorward.Key, _ time.Time) (doorward.Entry, bool, doorward.Decision, error) {
+	return doorward.Entry{Key: k, Count: 3}, true, doorward.Decision{Allowed: true, Remaining: 2}, o.err
+}
+
+func (o *operated) Unlock(ctx context.Context, _ *guard.Rule, _ doorward.Key) error {
+	if _, bounded := ctx.Deadline(); o.err == nil && bounded {
+		o.unlocked++
+	}
+	return o.err
+}
+
+func (o *operated) Clear(ctx context.Context, _ *guard.Rule) error {
+	if _, bounded := ctx.Deadline(); o.err == nil && bounded {
+		o.cleared++
+	}
+	return o.err
+}
+
 type store struct{}
 
 func (store) Reserve(context.Context, []guard.Charge) error { return errors.New("down") }

@@ -33,6 +33,7 @@ type Status struct {
 	Upstream []Copy    `json:"upstream"`
 	Reloads  Reloads   `json:"reloads"`
 	State    *State    `json:"state,omitempty"`
+	Store    *Store    `json:"store,omitempty"`
 	Doors    []Door    `json:"doors"`
 	Guards   []Guard   `json:"guards"`
 	Networks []Network `json:"networks"` // exempt or blocked for a time
@@ -62,6 +63,23 @@ type State struct {
 	Error string     `json:"error,omitempty"` // of the last write, if it failed
 }
 
+// Store is where nodes count together, as this process sees it.
+type Store struct {
+	Addresses []string   `json:"addresses"`
+	Up        bool       `json:"up"`              // it is asked; else doors decide as they are told
+	Since     *time.Time `json:"since,omitempty"` // of the last change
+	Downs     uint64     `json:"downs"`           // how often it went away
+	Calls     uint64     `json:"calls"`
+	Errors    uint64     `json:"errors"` // of calls, in time
+	Timeouts  uint64     `json:"timeouts"`
+	Short     uint64     `json:"short_circuited"` // calls that were not made
+	// Error is why a call had no answer, and Fault an answer that was an error, the last time.
+	Error   string     `json:"error,omitempty"`
+	ErrorAt *time.Time `json:"error_at,omitempty"`
+	Fault   string     `json:"fault,omitempty"`
+	FaultAt *time.Time `json:"fault_at,omitempty"`
+}
+
 // Door counts since the start.
 type Door struct {
 	Name     string            `json:"name"`
@@ -79,6 +97,16 @@ type Guard struct {
 	Name  string   `json:"name"`
 	Doors []string `json:"doors"`
 	Rules []Rule   `json:"rules"`
+	Alone *Alone   `json:"without_store,omitempty"`
+}
+
+// Alone counts attempts that this process decided without the store.
+type Alone struct {
+	Mode        string `json:"when_store_is_away"` // local, closed, open
+	Hot         uint64 `json:"hot_refusals"`       // known to be locked
+	Local       uint64 `json:"local_decisions"`    // by this process's own counts
+	FailOpen    uint64 `json:"fail_open"`          // let in undecided
+	Unavailable uint64 `json:"unavailable"`        // refused undecided
 }
 
 // Rule counts since the start, but for Tracked and Pending, which are now.

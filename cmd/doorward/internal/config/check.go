@@ -49,6 +49,7 @@ func (s *source) check(f *file) Config {
 	}
 	c.Devices = s.devices(f.Devices)
 	c.State = s.state(f.State)
+	c.Store = s.store(f.Store)
 	c.Audit = s.audit(f.Audit, c.State)
 	c.Admin = s.admin(f.Admin)
 	s.adminApart(c)
@@ -61,7 +62,7 @@ func (s *source) check(f *file) Config {
 		s.name(path+".name", f.Doors[i].Name, taken)
 		d, r := s.door(path, &f.Doors[i], c.Limits)
 		rules := s.keeper(path, &f.Doors[i], realms)
-		d.Guard = rules.config
+		d.Guard, d.Away = rules.config, rules.away
 		s.needs(path, &f.Doors[i], rules)
 		c.Doors, routes, guards = append(c.Doors, d), append(routes, r), append(guards, rules.guard)
 	}

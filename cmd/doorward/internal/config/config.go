@@ -24,6 +24,7 @@ import (
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/outcome"
+	"github.com/doorward/doorward/redisstore"
 )
 
 // Config is all that serve needs to know, defaults filled in. Its parts are the
@@ -44,6 +45,7 @@ type Config struct {
 	Doors             []Door
 	Devices           *Devices // nil if there are none
 	State             *State   // nil if nothing outlasts the process
+	Store             *Store   // nil if each process counts for itself
 	Audit             *Audit   // nil if nothing is written down
 	Admin             *Admin   // nil if there is no admin API
 	Log               Log
@@ -64,6 +66,7 @@ type Door struct {
 	// charge it.
 	SubjectOptional bool
 	Guard           guard.Config
+	Away            redisstore.Mode // what decides while the Store is away
 	Outcome         outcome.Rules
 	MaxBody         int64
 	MaxInFlight     int

@@ -23,6 +23,7 @@ import (
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/outcome"
+	"github.com/doorward/doorward/redisstore"
 	"github.com/doorward/doorward/throttle"
 	"github.com/doorward/doorward/window"
 )
@@ -60,6 +61,7 @@ realms:
     preset: password_reset
     exempt: [192.0.2.0/24]
     blocked: [198.51.100.0/24]
+    when_store_is_away: open
   codes:
     rules: [{name: hour, per: network, window: {limit: 20, window: 1h}}]
 doors:
@@ -101,6 +103,7 @@ doors:
       - {per: device, lockout: {free_failures: 10, window: 24h, first_lockout: 30s, max_lockout: 15m}}
     exempt: [192.0.2.0/24]
     blocked: ["::/0"]
+    when_store_is_away: closed
     max_body: 1MiB
     max_in_flight: 100
   - name: other
@@ -115,7 +118,18 @@ devices:
   key_files: [testdata/new.key, testdata/old.key]
   cookie: __Host-device
   ttl: 30d
-state: {file: testdata/doorward.state, key_file: testdata/new.key, every: 5s}
+store:
+  redis:
+    addresses: ["10.0.0.1:6379", "[2001:db8::1]:6379"]
+    username: doorward
+    password_file: testdata/tokens
+    secret_file: testdata/new.key
+    tls: {ca_file: testdata/second.pem, cert_file: testdata/first.pem, key_file: testdata/first.key, server_name: redis.example.com}
+    deadline: 20ms
+    partitions: 16
+    prefix: "site:"
+    db: 3
+    insecure_allow_eviction: true
 audit: {file: testdata/audit.log, mode: "0640", key_file: testdata/old.key, attempts: true, redact: {ipv4: 24, ipv6: 48}, request: false, burst: 50, per_second: 5, max_size: 1MiB, keep: 2}
 admin:
   listen: [unix:run/admin.sock, "[::1]:9180", "127.0.0.1:9181"]
@@ -203,6 +217,7 @@ func TestFull(t *testing.T) {
 				Exempt:  networks("192.0.2.0/24"),
 				Blocked: networks("::/0"),
 			},
+			Away: redisstore.Closed,
 			Outcome: outcome.Rules{
 				Failed:    outcome.Conditions{Status: append(one(401), one(403)...), SetCookie: "flash", Location: "/login"},
 				Succeeded: outcome.Conditions{Status: outcome.Statuses{{First: 200, Last: 299}}, SetCookie: "session", Location: "/home"},
@@ -217,16 +232,23 @@ func TestFull(t *testing.T) {
 			Outcome: outcome.Rules{Header: true},
 			MaxBody: 1000, MaxInFlight: 200,
 		},
-			simple(Door{Name: "reset", Realm: "accounts", Door: door.Config{Routes: []string{"POST /reset"}}, Subject: subject.Source{JSON: "user.email"}, Guard: accounts}),
-			simple(Door{Name: "mail", Realm: "accounts", Door: door.Config{Routes: []string{"/reset"}}, Subject: subject.Source{Query: "user"}, Guard: accounts}),
-			simple(Door{Name: "phone", Realm: "accounts", Door: door.Config{Routes: []string{"/phone"}}, Subject: subject.Source{Header: "X-Phone"}, Guard: accounts}),
+			simple(Door{Name: "reset", Realm: "accounts", Away: redisstore.FailOpen, Door: door.Config{Routes: []string{"POST /reset"}}, Subject: subject.Source{JSON: "user.email"}, Guard: accounts}),
+			simple(Door{Name: "mail", Realm: "accounts", Away: redisstore.FailOpen, Door: door.Config{Routes: []string{"/reset"}}, Subject: subject.Source{Query: "user"}, Guard: accounts}),
+			simple(Door{Name: "phone", Realm: "accounts", Away: redisstore.FailOpen, Door: door.Config{Routes: []string{"/phone"}}, Subject: subject.Source{Header: "X-Phone"}, Guard: accounts}),
 			simple(Door{Name: "code", Realm: "codes", Door: door.Config{Routes: []string{"/verify/{id}"}}, Subject: subject.Source{Path: "/verify/{id}"}, Guard: guard.Config{
 				Rules: []guard.Rule{{Name: "hour", Window: &window.Policy{Limit: 20, Window: time.Hour}}},
 			}}),
 			simple(Door{Name: "accounts/token", Door: door.Config{Routes: []string{"/token"}}, Subject: subject.Source{BasicAuth: true}, Guard: guard.Login}),
 		},
 		Devices: &Devices{Keys: Keys{ascending(0, 32), descending(255, 40)}, Cookie: "__Host-device", TTL: 30 * day},
-		State:   &State{File: "testdata/doorward.state", Key: Keys{ascending(0, 32)}, Every: 5 * time.Second},
+		Store: &Store{
+			Redis: redisstore.Options{
+				Addresses: []string{"10.0.0.1:6379", "[2001:db8::1]:6379"}, Username: "doorward", PasswordFile: "testdata/tokens",
+				Deadline: 20 * time.Millisecond, Partitions: 16, Prefix: "site:", DB: 3, InsecureAllowEviction: true,
+			},
+			Secret: Keys{ascending(0, 32)},
+			TLS:    &StoreTLS{CAs: []*x509.Certificate{certificate(t, second.Cert)}, Cert: first, ServerName: "redis.example.com"},
+		},
 		Audit: &Audit{File: "testdata/audit.log", Mode: 0o640, Key: Keys{descending(255, 40)}, Attempts: true, V4: 24, V6: 48,
 			Burst: 50, PerSecond: 5, MaxSize: 1 << 20, Keep: 2},
 		Admin: &Admin{

@@ -18,6 +18,7 @@ type file struct {
 	Doors     []doorFile           `yaml:"doors"`
 	Devices   *devicesFile         `yaml:"devices"`
 	State     *stateFile           `yaml:"state"`
+	Store     *storeFile           `yaml:"store"`
 	Audit     *auditFile           `yaml:"audit"`
 	Admin     *adminFile           `yaml:"admin"`
 	Log       logFile              `yaml:"log"`
@@ -54,6 +55,7 @@ type realmFile struct {
 	Rules   []ruleFile `yaml:"rules"`
 	Exempt  []network  `yaml:"exempt"`
 	Blocked []network  `yaml:"blocked"`
+	Away    away       `yaml:"when_store_is_away"`
 }
 
 type doorFile struct {
@@ -70,13 +72,14 @@ type doorFile struct {
 	Rules           []ruleFile  `yaml:"rules"`
 	Exempt          []network   `yaml:"exempt"`
 	Blocked         []network   `yaml:"blocked"`
+	Away            away        `yaml:"when_store_is_away"`
 	MaxBody         size        `yaml:"max_body"`
 	MaxInFlight     positive    `yaml:"max_in_flight"`
 }
 
 // ruled is what of a door a realm has instead.
 func (f *doorFile) ruled() realmFile {
-	return realmFile{Preset: f.Preset, Rules: f.Rules, Exempt: f.Exempt, Blocked: f.Blocked}
+	return realmFile{Preset: f.Preset, Rules: f.Rules, Exempt: f.Exempt, Blocked: f.Blocked, Away: f.Away}
 }
 
 // sourceFile says where requests name something: one of its keys is given.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/redisstore"
 )
 
 // ruled is a guard as a door or a realm describes it.
@@ -16,11 +17,12 @@ type ruled struct {
 	guard  *guard.Guard // keeps nothing; nil if the rules are wrong
 	preset preset       // where the rules come from, if not from the file
 	realm  string       // whose they are, if not the door's
+	away   redisstore.Mode
 }
 
 // ruled judges the rules at path and the networks beside them.
 func (s *source) ruled(path string, f realmFile) ruled {
-	r := ruled{preset: f.Preset}
+	r := ruled{preset: f.Preset, away: s.away(path, f.Away)}
 	rules, complete := s.rules(path, f)
 	r.config = guard.Config{
 		Rules:   rules,
@@ -65,7 +67,7 @@ func (s *source) keeper(path string, f *doorFile, realms map[string]ruled) ruled
 	if !s.has(path + ".realm") {
 		return s.ruled(path, f.ruled())
 	}
-	for _, key := range []string{"preset", "rules", "exempt", "blocked"} {
+	for _, key := range []string{"preset", "rules", "exempt", "blocked", awayKey} {
 		if s.has(path + "." + key) {
 			s.fail(path+"."+key, "must not be given with realm: the realm has its own")
 		}

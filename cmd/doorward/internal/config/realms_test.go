@@ -48,7 +48,7 @@ func TestRealmErrors(t *testing.T) {
 		{change("preset: pairing", "rules: []"), "5:18: realms.codes.rules: must not be empty (leave it out for the default rules)"},
 		{change("preset: pairing", "exempt: [0.0.0.0/0]"), "5:20: realms.codes.exempt[0]: must not be 0.0.0.0/0: it exempts everyone"},
 		{change("preset: pairing", "present: pairing"), "5:11: realms.codes.present: unknown key, did you mean preset?"},
-		{change("codes: {preset: pairing}", "codes:"), "5:9: realms.codes: must be a mapping with preset, rules, exempt, blocked, got nothing"},
+		{change("codes: {preset: pairing}", "codes:"), "5:9: realms.codes: must be a mapping with preset, rules, exempt, blocked, when_store_is_away, got nothing"},
 		{change("codes: {preset", "a.b: {preset"), `5:3: realms.a.b: must be named with 1 to 64 letters, digits or any of "_/-"|` +
 			"8:42: doors[1].realm: must be a name under realms (accounts), got codes"},
 		{change("  codes: {preset: pairing}", "  codes: {}\n  codes: {}"), "6:3: realms.codes: must be there once, line 5 has it too"},

@@ -7,8 +7,11 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/doorward/doorward/budget"
@@ -26,10 +29,11 @@ const (
 	Files      = "files"       // too few files may be open
 	Clock      = "clock"       // the clock was set
 	Upstream   = "upstream"    // the application cannot be reached
+	Store      = "store"       // nodes cannot count together, or not well
 )
 
 // Checks are all names, in the order that a report has them.
-var Checks = [...]string{Upstream, Files, Window, Reach, Forwarded, Loopback, OneAddress, Clock}
+var Checks = [...]string{Upstream, Store, Files, Window, Reach, Forwarded, Loopback, OneAddress, Clock}
 
 // A Finding is one thing that is wrong, or may be.
 type Finding struct {
@@ -108,4 +112,48 @@ func Unreachable(u *url.URL, err error) Finding {
 		Text:  fmt.Sprintf("the application at %s cannot be reached: %v", u.Redacted(), err),
 		Fix:   "start it, or correct upstream",
 	}
+}
+
+// Away is what is found if the store cannot be used.
+func Away(err error) Finding {
+	return Finding{
+		Check: Store,
+		Text:  fmt.Sprintf("the store cannot be used: %v", err),
+		Fix:   "start it, or correct store",
+	}
+}
+
+// How far clocks may be apart: those of a cluster's servers, by which one attempt is dated, and
+// ours, by which times are shown.
+const (
+	clusterClocks = 100 * time.Millisecond
+	shownClocks   = time.Second
+)
+
+// Clocks looks at by how much the clocks of the store's servers are ahead of ours.
+func Clocks(ahead map[string]time.Duration) (found []Finding) {
+	const fix = "synchronize the clocks of all servers and nodes"
+	names := slices.SortedFunc(maps.Keys(ahead), func(a, b string) int { return cmp.Compare(ahead[a], ahead[b]) })
+	if len(names) == 0 {
+		return nil
+	}
+	least, most := names[0], names[len(names)-1]
+	if d := ahead[most] - ahead[least]; d > clusterClocks {
+		found = append(found, Finding{
+			Check: Store,
+			Text:  fmt.Sprintf("the clocks of %s and %s are %v apart: from more than %v on, a success may give back to a network what it does not count", least, most, d.Round(time.Millisecond), clusterClocks),
+			Fix:   fix,
+		})
+	}
+	for _, name := range []string{least, most} {
+		if d := ahead[name]; d > shownClocks || d < -shownClocks {
+			found = append(found, Finding{
+				Check: Store,
+				Text:  fmt.Sprintf("the clock of %s differs from this machine's by %v: lockouts follow it, and times in logs do not", name, d.Round(time.Millisecond)),
+				Fix:   fix,
+			})
+			break
+		}
+	}
+	return found
 }

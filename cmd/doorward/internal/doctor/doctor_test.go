@@ -130,3 +130,30 @@ func TestClean(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 }
+
+// Clocks of a cluster may be a tenth of a second apart, and theirs and ours a second.
+func TestClocks(t *testing.T) {
+	const ms = time.Millisecond
+	for _, row := range []struct {
+		ahead map[string]time.Duration
+		want  []string
+	}{
+		{nil, nil},
+		{map[string]time.Duration{"a:1": time.Second, "b:1": time.Second - 100*ms}, nil},
+		{map[string]time.Duration{"a:1": -time.Second}, nil},
+		{map[string]time.Duration{"a:1": -50 * ms, "b:1": 0, "c:1": 51 * ms}, []string{"the clocks of a:1 and c:1 are 101ms apart"}},
+		{map[string]time.Duration{"a:1": -1001 * ms}, []string{"the clock of a:1 differs from this machine's by -1.001s"}},
+		{map[string]time.Duration{"a:1": 0, "b:1": time.Hour}, []string{"the clocks of a:1 and b:1 are 1h0m0s apart", "the clock of b:1 differs from this machine's by 1h0m0s"}},
+	} {
+		found := Clocks(row.ahead)
+		if len(found) != len(row.want) {
+			t.Errorf("%v: found %v", row.ahead, found)
+			continue
+		}
+		for i, f := range found {
+			if f.Check != Store || !strings.HasPrefix(f.Text, row.want[i]) || f.Fix == "" {
+				t.Errorf("%v: %v, want %s", row.ahead, f, row.want[i])
+			}
+		}
+	}
+}

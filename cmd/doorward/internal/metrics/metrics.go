@@ -12,6 +12,7 @@
 package metrics
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"runtime"
@@ -28,6 +29,7 @@ import (
 	"github.com/doorward/doorward/cmd/doorward/internal/admin"
 	"github.com/doorward/doorward/cmd/doorward/internal/tally"
 	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/redisstore"
 )
 
 // A Snapshot is what a scrape shows. What counts does so since the start.
@@ -42,6 +44,21 @@ type Snapshot struct {
 	Loaded   time.Time         // when the configuration that is in force was read
 	State    *State            // nil if nothing outlasts the process
 	Audit    *Audit            // nil if there is none
+	Store    *Store            // nil if guards count in memory
+}
+
+// Store is where the guards count, and what they decided without it, by name.
+type Store struct {
+	Up     bool
+	Downs  uint64
+	Calls  redisstore.Calls
+	Guards map[string]Alone
+}
+
+// Alone is what one guard decided without the store, and what it does while that is away.
+type Alone struct {
+	redisstore.Alone
+	Mode redisstore.Mode
 }
 
 // State is the state file. Saved is the zero Time if it was never written.
@@ -87,6 +104,11 @@ type collector struct {
 	reloads, reloadOK, reloadTime, healthy, lines          metric
 	stateSaved, stateEvery, auditLines, auditOK, build     metric
 	decision                                               *prometheus.Desc
+
+	storeUp, storeDowns, calls, callErrors, timeouts metric
+	short, full, late, takenBack, underWay           metric
+	hot, local, failOpen, unavailable, mode          metric
+	callTime                                         *prometheus.Desc
 }
 
 func newCollector(read func() Snapshot) *collector {
@@ -133,6 +155,22 @@ func newCollector(read func() Snapshot) *collector {
 	c.stateEvery = gauge("state_interval_seconds", "How often the state file is to be written.")
 	c.auditLines = counter("audit_lines", "Lines of the audit log.")
 	c.auditOK = gauge("audit_last_write_successful", "Whether the last write to the audit log succeeded.")
+	c.storeUp = gauge("store_up", "Whether the store is asked. If not, doors decide as when_store_is_away says.")
+	c.storeDowns = counter("store_downs", "How often the store went away.")
+	c.calls = counter("store_calls", "Calls to the store.")
+	c.callErrors = counter("store_errors", "Calls that ended with an error, in time.")
+	c.timeouts = counter("store_timeouts", "Calls that were not answered in time.")
+	c.short = counter("store_short_circuited", "Calls that were not made, since the store is away.")
+	c.full = counter("store_full", "Calls that were not made, since too many were under way.")
+	c.late = counter("store_late", "Attempts that the store admitted too late.")
+	c.takenBack = counter("store_taken_back", "Of these, those that were taken back; the others become failures.")
+	c.underWay = gauge("store_calls_under_way", "Calls to the store now, late ones included.")
+	c.callTime = desc("store_call_seconds", "How long calls to the store were waited for.")
+	c.hot = counter("store_hot_refusals", "Attempts that were refused without the store, which had locked the caller out.", "guard")
+	c.local = counter("store_local_decisions", "Attempts that this process decided by its own counts, since the store did not.", "guard")
+	c.failOpen = counter("store_fail_open", "Attempts that were let in undecided and uncounted, since the store was away.", "guard")
+	c.unavailable = counter("store_unavailable", "Attempts that were refused undecided, since the store did not decide.", "guard")
+	c.mode = gauge("store_away_mode", "1, with what decides while the store is away.", "guard", "mode")
 	c.build = gauge("build_info", "1, with the version.", "version", "goversion")
 	return c
 }
@@ -157,7 +195,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		put(c.inFlight, float64(s.InFlight[d.Door]), d.Door)
 		ch <- c.took(d)
 	}
-	c.guards(put, s.Guards, s.Now)
+	c.guards(put, s)
+	if s.Store != nil {
+		ch <- c.store(put, s.Store)
+	}
 	put(c.reloads, float64(s.Tally.Reloads.Done), "done")
 	put(c.reloads, float64(s.Tally.Reloads.Failed), "failed")
 	put(c.reloadOK, truth(s.Tally.Reloads.Err == nil))
@@ -235,24 +276,67 @@ func (c *collector) rule(put putter, door string, r guard.Rule, n tally.Rule) {
 
 // took has sums where d has counts.
 func (c *collector) took(d tally.Counts) prometheus.Metric {
-	buckets := make(map[float64]uint64, len(tally.Buckets))
-	var n uint64
-	for i, bound := range tally.Buckets {
-		n += d.Decisions[i]
-		buckets[bound.Seconds()] = n
-	}
-	n += d.Decisions[len(tally.Buckets)]
+	buckets, n := sums(tally.Buckets[:], d.Decisions[:])
 	return prometheus.MustNewConstHistogram(c.decision, n, d.Took.Seconds(), buckets, printable(d.Door))
 }
 
-func (c *collector) guards(put putter, guards map[string]*guard.Guard, now time.Time) {
-	counts, counted := c.census.take(guards, now)
+// sums makes the counts between bounds those up to each bound, and of all.
+func sums(bounds []time.Duration, counts []uint64) (buckets map[float64]uint64, n uint64) {
+	buckets = make(map[float64]uint64, len(bounds))
+	for i, bound := range bounds {
+		n += counts[i]
+		buckets[bound.Seconds()] = n
+	}
+	return buckets, n + counts[len(bounds)]
+}
+
+// store shows what became of calls, and returns how long they took.
+func (c *collector) store(put putter, s *Store) prometheus.Metric {
+	n := s.Calls
+	put(c.storeUp, truth(s.Up))
+	put(c.storeDowns, float64(s.Downs))
+	put(c.calls, float64(n.Calls))
+	put(c.callErrors, float64(n.Errors))
+	put(c.timeouts, float64(n.Timeouts))
+	put(c.short, float64(n.Short))
+	put(c.full, float64(n.Full))
+	put(c.late, float64(n.Late))
+	put(c.takenBack, float64(n.TakenBack))
+	put(c.underWay, float64(n.UnderWay))
+	each(s.Guards, func(name string, a Alone) {
+		put(c.hot, float64(a.Hot), name)
+		put(c.local, float64(a.Local), name)
+		put(c.failOpen, float64(a.Open), name)
+		put(c.unavailable, float64(a.Unavailable), name)
+		put(c.mode, 1, name, a.Mode.String())
+	})
+	buckets, all := sums(redisstore.Buckets(), n.Took[:])
+	return prometheus.MustNewConstHistogram(c.callTime, all, n.Waited.Seconds(), buckets)
+}
+
+// storeTime is how long a store has for the figures of all guards.
+const storeTime = time.Second
+
+func (c *collector) guards(put putter, snapshot Snapshot) {
+	counts, counted := c.census.take(snapshot.Guards, snapshot.Now)
 	put(c.counted, unix(counted))
-	each(guards, func(name string, g *guard.Guard) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if snapshot.Store != nil && !snapshot.Store.Up {
+		cancel() // it would only be waited for
+	}
+	each(snapshot.Guards, func(name string, g *guard.Guard) {
 		for _, r := range g.Rules() {
-			s, err := g.Stats(r.Name)
+			s, err := g.StatsContext(ctx, r.Name)
 			if err != nil {
-				continue // a Store has the counts
+				continue // the store does not say
+			}
+			if snapshot.Store != nil { // which does not know the rest
+				put(c.tracked, float64(s.Tracked), name, r.Name)
+				put(c.capacity, float64(room(r)), name, r.Name)
+				put(c.overCharged, float64(s.OverflowCharged), name, r.Name)
+				put(c.overRefused, float64(s.OverflowRefused), name, r.Name)
+				continue
 			}
 			put(c.tracked, float64(s.Tracked), name, r.Name)
 			put(c.capacity, float64(room(r)), name, r.Name)

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ import (
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/outcome"
+	"github.com/doorward/doorward/redisstore"
 	"github.com/doorward/doorward/throttle"
 	"github.com/doorward/doorward/window"
 )
@@ -192,6 +194,54 @@ func TestScrapeLess(t *testing.T) {
 }
 
 type store struct{ guard.Store }
+
+// What a store does is shown, and of its guards what it knows of them.
+func TestScrapeStore(t *testing.T) {
+	s := newDesk(t, rules()...).snapshot()
+	g, err := guard.New(guard.Config{Rules: rules()[:1], Store: operated{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Guards = map[string]*guard.Guard{"login": g}
+	n := redisstore.Calls{Calls: 10, Errors: 2, Timeouts: 1, Short: 7, Full: 6, Late: 5, TakenBack: 4, UnderWay: 3, Waited: 1500 * time.Millisecond}
+	n.Took[0], n.Took[3], n.Took[len(n.Took)-1] = 4, 5, 1
+	s.Store = &Store{Up: true, Downs: 8, Calls: n, Guards: map[string]Alone{
+		"login": {redisstore.Alone{Hot: 11, Local: 12, Settled: 13, Open: 14, Unavailable: 15}, redisstore.Closed},
+	}}
+	text := scrape(t, collectorOnly(func() Snapshot { return s }), "")
+	for _, want := range []string{
+		"store_up 1", "store_downs_total 8", "store_calls_total 10", "store_errors_total 2", "store_timeouts_total 1",
+		"store_short_circuited_total 7", "store_full_total 6", "store_late_total 5", "store_taken_back_total 4", "store_calls_under_way 3",
+		`store_call_seconds_bucket{le="0.0001"} 4`, `store_call_seconds_bucket{le="0.0005"} 4`, `store_call_seconds_bucket{le="0.001"} 9`,
+		`store_call_seconds_bucket{le="1"} 9`, `store_call_seconds_bucket{le="+Inf"} 10`, "store_call_seconds_sum 1.5", "store_call_seconds_count 10",
+		`store_hot_refusals_total{guard="login"} 11`, `store_local_decisions_total{guard="login"} 12`, `store_fail_open_total{guard="login"} 14`,
+		`store_unavailable_total{guard="login"} 15`, `store_away_mode{guard="login",mode="closed"} 1`,
+		`keys_tracked{guard="login",rule="net"} 42`, `overflow_charged_total{guard="login",rule="net"} 2`, `overflow_refused_total{guard="login",rule="net"} 1`,
+	} {
+		if !strings.Contains(text, "\ndoorward_"+want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	for _, absent := range []string{"doorward_reservations_pending", "doorward_reclaimed", "doorward_pool_full", "doorward_keys_live{"} {
+		if strings.Contains(text, absent) {
+			t.Errorf("%s, which the store does not know, in\n%s", absent, text)
+		}
+	}
+	s.Store.Up = false // then it is not asked
+	text = scrape(t, collectorOnly(func() Snapshot { return s }), "")
+	if strings.Contains(text, "doorward_keys_tracked") || !strings.Contains(text, "\ndoorward_store_up 0\n") {
+		t.Errorf("away:\n%s", text)
+	}
+}
+
+type operated struct {
+	store
+	guard.Operator
+}
+
+func (operated) Stats(ctx context.Context, _ *guard.Rule) (doorward.Stats, error) {
+	return doorward.Stats{Tracked: 42, OverflowCharged: 2, OverflowRefused: 1}, ctx.Err()
+}
 
 // Odd names are escaped. Of two that come out alike one is left out, and the rest is there.
 func TestOddNames(t *testing.T) {

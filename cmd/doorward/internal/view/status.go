@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -119,9 +120,36 @@ func (l Look) daemon(b *strings.Builder, s Screen, zone *time.Location) {
 		}
 		plain.Wrap(b, "state     ", text)
 	}
+	if st := is.Store; st != nil {
+		text, head := plain.Clean(strings.Join(st.Addresses, ", ")), "store     "
+		if !st.Up {
+			head = s.paint(red, "store") + "     "
+			text += ", away"
+			if st.Since != nil {
+				text += " for " + plain.Left(is.Now.Sub(*st.Since))
+			}
+			text += ": " + plain.Clean(st.Error) + "; " + l.alone()
+		}
+		plain.Wrap(b, head, text)
+	}
 	for _, w := range is.Warnings {
 		plain.Wrap(b, "warning   ", plain.Clean(w))
 	}
+}
+
+// alone says what decides while the store is away.
+func (l Look) alone() string {
+	modes := map[string][]string{}
+	for _, g := range l.Is.Guards {
+		if g.Alone != nil {
+			modes[g.Alone.Mode] = append(modes[g.Alone.Mode], plain.Clean(g.Name))
+		}
+	}
+	var all []string
+	for _, m := range slices.Sorted(maps.Keys(modes)) {
+		all = append(all, plain.Clean(m)+": "+strings.Join(modes[m], ", "))
+	}
+	return "until then " + strings.Join(all, "; ")
 }
 
 // sections are the tables of a status.

@@ -108,6 +108,30 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A store that is away is said with what decides meanwhile.
+func TestStatusStore(t *testing.T) {
+	alone := func(s *api.Status) {
+		s.Guards[0].Alone, s.Guards[1].Alone = &api.Alone{Mode: "local"}, &api.Alone{Mode: "open"}
+	}
+	for _, row := range []struct {
+		store api.Store
+		want  string
+	}{
+		{api.Store{Addresses: []string{"a:1", "b:1"}, Up: true}, "store     a:1, b:1\n"},
+		{api.Store{Addresses: []string{"a:1"}, Error: "refused\x1b", Since: ptr(now.Add(-time.Minute))},
+			"store     a:1, away for 1m: refused\\x1b; until then local: login; open: mail\n"},
+		{api.Store{Addresses: []string{"a:1"}, Error: "refused"}, "store     a:1, away: refused; until then local: login; open: mail\n"},
+	} {
+		l := after(and(alone, func(s *api.Status) { s.Store = &row.store }))
+		if text := (Screen{}).Status(l, time.UTC); !strings.Contains(text, "\n"+row.want) {
+			t.Errorf("no %q in\n%s", row.want, text)
+		}
+	}
+	if text := (Screen{}).Status(after(nil), time.UTC); strings.Contains(text, "store") {
+		t.Errorf("a store that is none:\n%s", text)
+	}
+}
+
 // What counts from another start, or runs backwards, was nothing before.
 func TestRates(t *testing.T) {
 	l := after(refuse(30))
