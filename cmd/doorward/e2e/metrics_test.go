@@ -174,10 +174,26 @@ func scrape(t *testing.T) string {
 	return text
 }
 
+// scrapeStore is what a daemon shows of a store, whose server is away.
+func scrapeStore(t *testing.T) string {
+	t.Helper()
+	addr := freePort(t)
+	file, admin := sharedConfig(t, addr, "127.0.0.1:1", "127.0.0.1:1", "")
+	start(t, addr, binary, "serve", "--config", file)
+	f := fleet{t: t, admin: []string{admin}}
+	var b strings.Builder
+	for line := range strings.Lines(f.scrape(0)) {
+		if name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "); strings.HasPrefix(name, "doorward_store_") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 // TestMetrics: what /metrics of a real daemon says is what the document, the alerts and the
 // dashboard say of it, and promtool finds no fault with any of them.
 func TestMetrics(t *testing.T) {
-	text := scrape(t)
+	text := scrape(t) + scrapeStore(t)
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -414,10 +430,10 @@ func (u use) matches(s sample) bool {
 }
 
 var (
-	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
+	grouping = regexp.MustCompile(`\b(?:by|on) \(([^)]*)\)`)
 	matching = regexp.MustCompile(`(\w+)(=~|!~|!=|=)"([^"]*)"`)
 	// What is no metric: durations, groupings, functions, numbers, words of the language.
-	noMetric = regexp.MustCompile(`\[[^\]]*\]|\b(\w+ )?by \([^)]*\)|\b\w+ ?\(|\b\d[\w.]*|\b(and|or|unless)\b`)
+	noMetric = regexp.MustCompile(`\[[^\]]*\]|\b(\w+ )?by \([^)]*\)|\bon \([^)]*\)|\b\w+ ?\(|\b\d[\w.]*|\b(and|or|unless)\b`)
 	isMetric = regexp.MustCompile(`([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})?`)
 )
 
