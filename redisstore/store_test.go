@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -275,5 +276,22 @@ func TestStoreCloses(t *testing.T) {
 	} else {
 		server.Await(t, "another subscription", channel)
 		again.Close()
+	}
+}
+
+// Many first attempts at once load the functions once, not each: that would take longer than any
+// deadline.
+func TestLoadedOnce(t *testing.T) {
+	addr := server.Start(t)
+	all := nodes(t, 1, addr, Closed)
+	c := server.Client(t, addr)
+	for round := 1; round <= 2; round++ {
+		if n, err := guesses(all, 30, from(fmt.Sprintf("192.0.2.%d", round))); n != 5 || err != nil {
+			t.Fatalf("%d admitted, %v", n, err)
+		}
+		if stats, want := server.Do(t, c, "INFO", "commandstats"), fmt.Sprintf("cmdstat_function|load:calls=%d,", round); !strings.Contains(stats, want) {
+			t.Errorf("no %s in\n%s", want, stats)
+		}
+		server.Do(t, c, "FUNCTION", "FLUSH")
 	}
 }

@@ -78,11 +78,52 @@ func (s story) left() int {
 	return d.Remaining + 1
 }
 
+// counts compares all but times, which TestTook does.
 func (s story) counts(want Counts) {
 	s.Helper()
-	if got := s.Counts(); got != want {
+	got := s.Counts()
+	if want.Took, want.Waited = got.Took, got.Waited; got != want {
 		s.Errorf("%+v, want %+v", got, want)
 	}
+}
+
+// Each call is in one bucket, by how long it was waited for; one that was not made is in none.
+func TestTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(t, Config{Deadline: time.Second})
+		var want Counts
+		for i, bound := range Buckets {
+			for _, took := range []time.Duration{bound - 1, bound} {
+				if took >= time.Second {
+					continue
+				}
+				s.store.Set(faulty.Plan{Before: took})
+				s.reserve(took)
+				want.Took[i]++
+				want.Waited += took
+			}
+			s.store.Set(faulty.Plan{Before: bound + 1})
+			if bound == time.Second {
+				s.reserve(time.Second) // no longer than the deadline
+				want.Took[i]++
+				want.Waited += bound
+				continue
+			}
+			s.reserve(bound + 1)
+			want.Took[i+1]++
+			want.Waited += bound + 1
+		}
+		s.store.Set(faulty.Plan{Err: io.EOF})
+		for range 10 { // four are made: the fifth failure in a row was the one before
+			s.reserve(0)
+		}
+		want.Took[0] += 4
+		time.Sleep(time.Second) // what came late ends
+		synctest.Wait()
+		if got := s.Counts(); got.Took != want.Took || got.Waited != want.Waited {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
 }
 
 func TestInTime(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -46,6 +47,7 @@ type Store struct {
 	seal    cipher.AEAD                   // of notices
 	clock   func([]guard.Charge) []string // arguments in the place of the server's clock, in tests
 	loading sync.Mutex
+	loads   atomic.Uint64 // how often the library was loaded
 	rules   sync.Map      // by name, each a *rule
 	voiding chan struct{} // one for each goroutine that takes back
 	skew    float64       // by how many microseconds clocks of a cluster may differ
@@ -439,9 +441,10 @@ func (s *Store) do(ctx context.Context, function string, keys, args []string) (r
 	if err != nil {
 		return reply, err
 	}
+	known := s.loads.Load()
 	reply, err = client.Do(ctx, build(client, function, keys, args)).ToMessage()
 	if isUnknown(err) {
-		if err = s.load(ctx, client); err == nil {
+		if err = s.load(ctx, client, known); err == nil {
 			reply, err = client.Do(ctx, build(client, function, keys, args)).ToMessage()
 		}
 	}
@@ -470,6 +473,7 @@ func (s *Store) pipeline(ctx context.Context, function string, places []place, a
 		}
 		var first error
 		var again []int
+		known := s.loads.Load()
 		for n, r := range client.DoMulti(ctx, cmds...) {
 			m, err := r.ToMessage()
 			switch {
@@ -486,7 +490,7 @@ func (s *Store) pipeline(ctx context.Context, function string, places []place, a
 		if first != nil || len(again) == 0 {
 			return replies, first
 		}
-		if err := s.load(ctx, client); err != nil {
+		if err := s.load(ctx, client, known); err != nil {
 			return replies, fmt.Errorf("redisstore: %w", err)
 		}
 		todo = again
@@ -511,10 +515,13 @@ func isUnknown(err error) bool {
 }
 
 // load gives the library to every server that takes it, which replicas do not. It is replicated
-// from there.
-func (s *Store) load(ctx context.Context, client rueidis.Client) error {
+// from there. Of many callers who found at once that it is missing, knowing so many loads, one does.
+func (s *Store) load(ctx context.Context, client rueidis.Client, known uint64) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	if s.loads.Load() != known {
+		return nil
+	}
 	var first error
 	loaded := false
 	for _, node := range client.Nodes() {
@@ -526,6 +533,7 @@ func (s *Store) load(ctx context.Context, client rueidis.Client) error {
 		}
 	}
 	if loaded {
+		s.loads.Add(1)
 		return nil // what a server that failed was to do fails on its own
 	}
 	return first
