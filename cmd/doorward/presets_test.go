@@ -19,6 +19,7 @@ import (
 	"github.com/doorward/doorward/cmd/doorward/internal/explain"
 	"github.com/doorward/doorward/cmd/doorward/internal/proxy"
 	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/redisstore"
 )
 
 const docs = "../../docs"
@@ -242,6 +243,10 @@ func TestDeviceExamples(t *testing.T) {
 			t.Fatalf("%s has no devices", name)
 		}
 		tail, admin, _ := strings.Cut(tail, "\n#admin:\n") // which wants certificates
+		if state, rest, found := strings.Cut(tail, "\n#store:\n"); found { // which is instead of a state
+			_, rest, _ = strings.Cut(rest, "\n\n")
+			tail = state + "\n\n" + rest
+		}
 		tail = "\ndevices:\n" + strings.NewReplacer("\n#  ", "\n  ", "\n#state:", "\nstate:", "\n#audit:", "\naudit:").Replace("\n" + tail)[1:] + "\n#admin:\n" + admin
 		file := filepath.Join(t.TempDir(), "doorward.yaml")
 		if err := os.WriteFile(file, []byte(head+tail), 0o600); err != nil {
@@ -263,5 +268,42 @@ func TestDeviceExamples(t *testing.T) {
 		if _, err := assemble(c, slog.New(slog.DiscardHandler)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// So is the store of the example, with the modes of its doors.
+func TestStoreExample(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(docs, "doorward.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, tail, _ := strings.Cut(string(text), "\n#store:\n")
+	store, tail, _ := strings.Cut(tail, "\n\n")
+	head = strings.ReplaceAll(head, "\n#    when_store", "\n    when_store")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "doorward.yaml")
+	store = strings.ReplaceAll("\nstore:\n"+store, "\n#", "\n")
+	files := map[string]string{
+		"doorward.yaml": head + store + "\n\n" + tail, "redis.password": "open sesame\n", "store.key": "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=\n",
+	}
+	for name, from := range map[string]string{"redis-ca.pem": "second.pem", "doorward.pem": "first.pem", "doorward.key": "first.key"} {
+		b, err := os.ReadFile(filepath.Join("internal/config/testdata", from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(b)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := loadExample(t, file)
+	modes := map[string]redisstore.Mode{}
+	for _, d := range c.Doors {
+		modes[d.GuardName()] = d.Away
+	}
+	if c.Store == nil || len(c.Store.Redis.Addresses) != 1 || c.Store.TLS == nil || modes["accounts"] != redisstore.Local || modes["code"] != redisstore.Closed {
+		t.Errorf("store %+v, modes %v", c.Store, modes)
 	}
 }
