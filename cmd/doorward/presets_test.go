@@ -242,7 +242,7 @@ func TestDeviceExamples(t *testing.T) {
 		if !found {
 			t.Fatalf("%s has no devices", name)
 		}
-		tail, admin, _ := strings.Cut(tail, "\n#admin:\n") // which wants certificates
+		tail, admin, _ := strings.Cut(tail, "\n#admin:\n")                 // which wants certificates
 		if state, rest, found := strings.Cut(tail, "\n#store:\n"); found { // which is instead of a state
 			_, rest, _ = strings.Cut(rest, "\n\n")
 			tail = state + "\n\n" + rest
