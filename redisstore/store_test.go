@@ -129,7 +129,7 @@ func TestThreeNodes(t *testing.T) {
 			}
 			// It is hot for longer than a second only where a node is told of unlocks.
 			calls, began := all[0].client.Calls().Calls, time.Now()
-			for time.Since(began) < 1100*time.Millisecond {
+			for ; time.Since(began) < 1100*time.Millisecond; time.Sleep(time.Millisecond) {
 				for i, n := range all {
 					if !n.hot(q) {
 						t.Fatalf("node %d forgets whom it knows to be locked out after %v", i, time.Since(began))
