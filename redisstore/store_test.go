@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -110,8 +109,8 @@ func TestThreeNodes(t *testing.T) {
 		{FailOpen, 300, 0, 5},
 	} {
 		t.Run(x.mode.String(), func(t *testing.T) {
-			addr, process := server.Process(t)
-			all := nodes(t, 3, addr, x.mode)
+			one := server.Run(t)
+			all := nodes(t, 3, one.Addr, x.mode)
 			wait := func(what string, is func(n node) bool) {
 				t.Helper()
 				for i, n := range all {
@@ -150,7 +149,7 @@ func TestThreeNodes(t *testing.T) {
 			}
 			wait("the lockout", func(n node) bool { guesses([]node{n}, 1, q); return n.hot(q) })
 
-			process.Signal(syscall.SIGSTOP)
+			one.Pause()
 			await(t, all, false)
 			stranger := from("192.0.2.7")
 			if n, err := guesses(all, 300, stranger); n != x.down || (err != nil) != (x.mode == Closed) {
@@ -159,13 +158,13 @@ func TestThreeNodes(t *testing.T) {
 			if n, _ := guesses(all, 300, q); n != x.before {
 				t.Errorf("paused: %d admitted of who is locked out, want %d", n, x.before)
 			}
-			process.Signal(syscall.SIGCONT)
+			one.Resume()
 			await(t, all, true)
 			if n, err := guesses(all, 300, stranger); n != x.after || err != nil {
 				t.Errorf("back: %d admitted, %v; want %d", n, err, x.after)
 			}
 
-			process.Kill()
+			one.Kill()
 			await(t, all, false)
 			if n, _ := guesses(all, 300, from("192.0.2.8")); n != x.down {
 				t.Errorf("killed: %d admitted, want %d", n, x.down)
@@ -215,6 +214,7 @@ func TestAway(t *testing.T) {
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set": true,
 		"READONLY You can't write against a read only replica":                    true,
 		"NOREPLICAS Not enough good replicas to write":                            true,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                 true,
 		"OOM command not allowed when used memory > 'maxmemory'":                  false,
 		"ERR an error that tells of LOADING":                                      false,
 		"NOPERM this user has no permissions to run the 'fcall' command":          false,
