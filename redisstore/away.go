@@ -16,8 +16,9 @@ import (
 )
 
 // absences are the first words of what a server answers that cannot decide for anybody now: it
-// starts, was made a replica, or has lost its cluster or its replicas. No caller brings one about.
-var absences = []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS"}
+// starts, was made a replica, has lost its cluster or its replicas, or hands keys over to another.
+// No caller brings one about.
+var absences = []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "TRYAGAIN"}
 
 // said reports whether a server that can decide answered with err.
 func said(err error) bool {

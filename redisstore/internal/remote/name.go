@@ -40,8 +40,9 @@ func (c *counts) count(allowed bool) {
 
 // A table is where a rule keeps one family of networks, or all else: in partitions.
 type table struct {
-	bases []string // what the keys of a partition begin with
-	macs  *sync.Pool
+	bases  []string   // what the keys of a partition begin with
+	shared [][]string // the keys of a partition that are not of one key alone, but for the order
+	macs   *sync.Pool
 }
 
 // partitions returns how many a rule has: one that charges everyone has one key, and all keys of
@@ -70,7 +71,12 @@ func (s *Store) rule(r *guard.Rule) *rule {
 		t := &made.tables[f]
 		title := fmt.Sprintf("%s:%s:%s%s", s.config.Guard, r.Name, family(r, f), kind(r))
 		for p := range n {
-			t.bases = append(t.bases, s.config.Prefix+"{"+title+strconv.Itoa(n)+"."+strconv.Itoa(p)+"}")
+			base := s.config.Prefix + "{" + title + strconv.Itoa(n) + "." + strconv.Itoa(p) + "}"
+			shared := []string{base + "+"}
+			if r.Throttle != nil {
+				shared = append(shared, base+"g", base+"l")
+			}
+			t.bases, t.shared = append(t.bases, base), append(t.shared, shared)
 		}
 		mac := hmac.New(sha256.New, s.config.Secret)
 		fmt.Fprintf(mac, "doorward redis 1\x00%s", title)
@@ -115,6 +121,7 @@ func (r *rule) table(k doorward.Key) *table {
 // A place is where one key of a rule is kept.
 type place struct {
 	key, order string
+	shared     []string
 	name       Name
 	check      uint64 // what its tickets are told by
 	loopback   bool
@@ -131,8 +138,9 @@ func (r *rule) place(k doorward.Key) (at place) {
 	t.macs.Put(mac)
 	at.name = Name(sum[:16])
 	at.check = binary.LittleEndian.Uint64(sum[16:24]) >> 1
-	base := t.bases[binary.LittleEndian.Uint64(sum[24:])%uint64(len(t.bases))]
-	at.order = base + "o"
+	partition := binary.LittleEndian.Uint64(sum[24:]) % uint64(len(t.bases))
+	base := t.bases[partition]
+	at.order, at.shared = base+"o", t.shared[partition]
 	switch at.loopback = k.IsLoopback(); {
 	case !at.loopback:
 		at.key = base + string(sum[:16])
@@ -142,4 +150,11 @@ func (r *rule) place(k doorward.Key) (at place) {
 		at.key = base + "4"
 	}
 	return at
+}
+
+// keys returns the keys of a call for one place of a cluster. The functions are told the first two, and find
+// the others themselves; but while a slot moves they may be on two servers, and then a server that is told
+// of all of them does nothing.
+func (at *place) keys() []string {
+	return append([]string{at.key, at.order}, at.shared...)
 }

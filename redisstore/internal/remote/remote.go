@@ -469,7 +469,7 @@ func (s *Store) pipeline(ctx context.Context, function string, places []place, a
 	for try := 0; ; try++ {
 		cmds := make(rueidis.Commands, len(todo))
 		for n, i := range todo {
-			cmds[n] = build(client, function, []string{places[i].key, places[i].order}, s.stamp(args[i], charges))
+			cmds[n] = build(client, function, places[i].keys(), s.stamp(args[i], charges))
 		}
 		var first error
 		var again []int
