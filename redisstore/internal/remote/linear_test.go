@@ -1,8 +1,12 @@
 package remote
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -10,7 +14,9 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/guard"
+	"github.com/doorward/doorward/redisstore/internal/process"
 	"github.com/doorward/doorward/redisstore/internal/server"
+	"golang.org/x/sys/unix"
 )
 
 // Parallel histories of several clients, at one moment and so with nothing forgotten, are those
@@ -23,17 +29,17 @@ const (
 )
 
 type linearCall struct {
-	key     int
-	settle  bool
-	over    bool // of what is settled
-	ticket  doorward.Ticket
-	outcome doorward.Outcome
+	Key     int
+	Settle  bool
+	Over    bool // of what is settled
+	Ticket  doorward.Ticket
+	Outcome doorward.Outcome
 }
 
 type linearAnswer struct {
-	decision doorward.Decision
-	ticket   doorward.Ticket
-	cleared  int
+	Decision doorward.Decision
+	Ticket   doorward.Ticket
+	Cleared  int
 }
 
 // A linearState is what is counted: of each key, and last of the overflow entry.
@@ -68,27 +74,27 @@ func (s *linearState) find(t doorward.Ticket) int {
 }
 
 func (s linearState) step(c linearCall, a linearAnswer) (bool, linearState) {
-	if c.settle {
-		i := s.find(c.ticket)
+	if c.Settle {
+		i := s.find(c.Ticket)
 		if i < 0 {
-			return a.cleared == 0, s
+			return a.Cleared == 0, s
 		}
 		s.tickets[i] = doorward.Ticket{}
-		k := c.key
-		if c.over {
+		k := c.Key
+		if c.Over {
 			k = linearKeys
 		}
 		s.pending[k]--
 		want := 0
 		switch {
-		case c.outcome == doorward.Failed:
+		case c.Outcome == doorward.Failed:
 			s.failures[k]++
-		case c.outcome == doorward.Succeeded && !c.over:
+		case c.Outcome == doorward.Succeeded && !c.Over:
 			want, s.failures[k] = s.failures[k], 0
 		}
-		return a.cleared == want, s
+		return a.Cleared == want, s
 	}
-	k := s.seat(c.key)
+	k := s.seat(c.Key)
 	want := doorward.Decision{Overflow: k == linearKeys}
 	switch left := linearFree - s.failures[k] - s.pending[k]; {
 	case s.failures[k] >= linearFree:
@@ -98,12 +104,12 @@ func (s linearState) step(c linearCall, a linearAnswer) (bool, linearState) {
 	default:
 		want.Reason, want.RetryAfter = doorward.Busy, time.Second
 	}
-	if a.decision != want {
+	if a.Decision != want {
 		return false, s
 	}
 	if want.Allowed {
 		s.pending[k]++
-		s.tickets[s.find(doorward.Ticket{})] = a.ticket
+		s.tickets[s.find(doorward.Ticket{})] = a.Ticket
 	}
 	return true, s
 }
@@ -117,79 +123,155 @@ var linearModel = porcupine.Model{
 	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
 }
 
-func TestLinearizable(t *testing.T) {
-	at := server.Start(t)
-	const clients, calls, histories = 4, 10, 150
-	var stores [clients]*Store
-	for c := range stores {
-		stores[c] = timed(server.Client(t, at), config("", 1))
+// linearCalls is how many calls a client makes in a history.
+const linearCalls = 10
+
+// A linearOp is a call by the clock of the machine, which all processes have.
+type linearOp struct {
+	Call         linearCall
+	Answer       linearAnswer
+	Begun, Ended int64
+}
+
+func machineTime(t *testing.T) int64 {
+	var at unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
+		t.Fatal(err)
 	}
+	return at.Nano()
+}
+
+// linearHistory makes the calls of one client in the history of a seed.
+func linearHistory(t *testing.T, s *Store, seed, client uint64) (history []linearOp) {
+	rs := rules(t, guard.Rule{Name: fmt.Sprint("h", seed), OnSuccess: guard.Clear, Lockout: lock(linearFree, time.Hour, time.Hour, holds(linearOwn))})
+	rnd := rand.New(rand.NewPCG(seed, client))
+	type held struct {
+		charge guard.Charge
+		key    int
+	}
+	var flying []held
+	for range linearCalls {
+		var op linearOp
+		if n := len(flying); n > 0 && rnd.IntN(2) == 0 {
+			h := flying[n-1]
+			if rnd.IntN(5) > 0 { // else it is settled twice
+				flying = flying[:n-1]
+			}
+			op.Call = linearCall{Key: h.key, Settle: true, Over: h.charge.Decision.Overflow, Ticket: h.charge.Ticket, Outcome: []doorward.Outcome{doorward.Failed, doorward.Succeeded, doorward.Void}[rnd.IntN(3)]}
+			op.Begun = machineTime(t)
+			got := settle(t, s, h.charge, op.Call.Outcome, start)
+			op.Ended = machineTime(t)
+			op.Answer.Cleared = got.Cleared.N
+		} else {
+			op.Call.Key = rnd.IntN(linearKeys)
+			op.Begun = machineTime(t)
+			got := reserve(t, s, &rs[0], addr(op.Call.Key), start)
+			op.Ended = machineTime(t)
+			op.Answer.Decision, op.Answer.Ticket = got.Decision, got.Ticket
+			if got.Decision.Allowed {
+				flying = append(flying, held{got, op.Call.Key})
+			}
+		}
+		history = append(history, op)
+	}
+	return history
+}
+
+// checkLinear checks histories, of which client makes that of one client for a seed.
+func checkLinear(t *testing.T, clients, histories int, client func(seed uint64, c int) []linearOp) {
 	overflow, locked, overlaps := 0, 0, 0
 	for seed := range uint64(histories) {
-		rs := rules(t, guard.Rule{Name: fmt.Sprint("h", seed), OnSuccess: guard.Clear, Lockout: lock(linearFree, time.Hour, time.Hour, holds(linearOwn))})
-		var mu sync.Mutex
-		var history []porcupine.Operation
-		begin := time.Now()
+		all := make([][]linearOp, clients)
 		var wg sync.WaitGroup
 		for c := range clients {
-			wg.Go(func() {
-				rnd := rand.New(rand.NewPCG(seed, uint64(c)))
-				type held struct {
-					charge guard.Charge
-					key    int
-				}
-				var flying []held
-				for range calls {
-					var in linearCall
-					var out linearAnswer
-					var called, returned time.Duration
-					if n := len(flying); n > 0 && rnd.IntN(2) == 0 {
-						h := flying[n-1]
-						if rnd.IntN(5) > 0 { // else it is settled twice
-							flying = flying[:n-1]
-						}
-						in = linearCall{key: h.key, settle: true, over: h.charge.Decision.Overflow, ticket: h.charge.Ticket, outcome: []doorward.Outcome{doorward.Failed, doorward.Succeeded, doorward.Void}[rnd.IntN(3)]}
-						called = time.Since(begin)
-						got := settle(t, stores[c], h.charge, in.outcome, start)
-						returned = time.Since(begin)
-						out.cleared = got.Cleared.N
-					} else {
-						in.key = rnd.IntN(linearKeys)
-						called = time.Since(begin)
-						got := reserve(t, stores[c], &rs[0], addr(in.key), start)
-						returned = time.Since(begin)
-						out.decision, out.ticket = got.Decision, got.Ticket
-						if got.Decision.Allowed {
-							flying = append(flying, held{got, in.key})
-						}
-					}
-					mu.Lock()
-					history = append(history, porcupine.Operation{ClientId: c, Input: in, Output: out, Call: int64(called), Return: int64(returned)})
-					mu.Unlock()
-				}
-			})
+			wg.Go(func() { all[c] = client(seed, c) })
 		}
 		wg.Wait()
-		for i, op := range history {
-			d := op.Output.(linearAnswer).decision
+		var history []porcupine.Operation
+		var last int64
+		for c, ops := range all {
+			for _, op := range ops {
+				history = append(history, porcupine.Operation{ClientId: c, Input: op.Call, Output: op.Answer, Call: op.Begun, Return: op.Ended})
+			}
+		}
+		slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+		for _, op := range history {
+			d := op.Output.(linearAnswer).Decision
 			if d.Overflow {
 				overflow++
 			}
 			if d.Reason == doorward.Locked {
 				locked++
 			}
-			if i > 0 && op.Call < history[i-1].Return {
+			if op.Call < last {
 				overlaps++
 			}
+			last = max(last, op.Return)
 		}
-		if !porcupine.CheckOperations(linearModel, history) {
+		if len(history) != clients*linearCalls || !porcupine.CheckOperations(linearModel, history) {
 			for _, op := range history {
 				t.Log(op.ClientId, op.Call, op.Return, linearModel.DescribeOperation(op.Input, op.Output))
 			}
 			t.Fatalf("seed %d: not linearizable", seed)
 		}
 	}
+	t.Logf("%d decisions of overflow, %d of lockouts, %d calls that overlapped", overflow, locked, overlaps)
 	if overflow == 0 || locked == 0 || overlaps == 0 {
-		t.Errorf("%d decisions of overflow, %d of lockouts, %d calls that overlapped: nothing was tested", overflow, locked, overlaps)
+		t.Error("nothing was tested")
 	}
+}
+
+func TestLinearizable(t *testing.T) {
+	at := server.Start(t)
+	const clients = 4
+	var stores [clients]*Store
+	for c := range stores {
+		stores[c] = timed(server.Client(t, at), config("", 1))
+	}
+	checkLinear(t, clients, 150, func(seed uint64, c int) []linearOp {
+		return linearHistory(t, stores[c], seed, uint64(c))
+	})
+}
+
+// TestLinearClient is a client in a process of its own. For "SEED" it answers its history.
+func TestLinearClient(t *testing.T) {
+	process.Serve(t, func(args []string) func(string) string {
+		s := timed(server.Client(t, args[0]), config("", 1))
+		client, err := strconv.ParseUint(args[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead, err := strconv.ParseInt(args[2], 10, 64) // all must make their calls at one moment
+		if err != nil {
+			t.Fatal(err)
+		}
+		start = time.UnixMicro(ahead)
+		return func(line string) string {
+			seed, err := strconv.ParseUint(line, 10, 64)
+			if err != nil {
+				return "what?"
+			}
+			b, err := json.Marshal(linearHistory(t, s, seed, client))
+			if err != nil {
+				return err.Error()
+			}
+			return string(b)
+		}
+	})
+}
+
+// Those of several processes are, too.
+func TestLinearizableProcesses(t *testing.T) {
+	at := server.Start(t)
+	var clients []*process.Process
+	for c := range 4 {
+		clients = append(clients, process.Start(t, "TestLinearClient", at, fmt.Sprint(c), fmt.Sprint(start.UnixMicro())))
+	}
+	checkLinear(t, len(clients), 150, func(seed uint64, c int) (history []linearOp) {
+		clients[c].Say(t, "%d", seed)
+		if text := clients[c].Hear(t); json.Unmarshal([]byte(text), &history) != nil {
+			t.Errorf("a process answered %q", text)
+		}
+		return history
+	})
 }
