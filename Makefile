@@ -5,6 +5,7 @@
 # make redis    what limiters do on one Redis server
 # make speed    what serve costs beside a bare reverse proxy
 # make soak     300 rounds of the soak, and 1,000 times kill -9: some minutes
+# make chaos    kills, pauses, partitions and failovers of Redis, ten times each: a quarter of an hour
 # make man      manual pages, in man/
 # make tidy     go.mod and go.sum of all modules
 
@@ -18,7 +19,7 @@ FUZZTIME = 1m
 # Programs that nobody here wrote and that the tests, and bench, talk to.
 DEBIAN = curl fail2ban ffuf haproxy hydra iproute2 libsqlite3-0 logrotate mandoc nginx-light nodejs openssl patator php-cli prometheus python3 redis-server tmux wrk
 
-.PHONY: test tools lint race fuzz bench attacks redis speed soak man tidy
+.PHONY: test tools lint race fuzz bench attacks redis speed soak chaos man tidy
 
 test: tools lint race
 
@@ -73,6 +74,9 @@ speed:
 soak:
 	DOORWARD_SOAK=300 go test -count=1 -timeout 30m -v -run '^TestSoak$$' ./cmd/doorward/internal/proxy
 	DOORWARD_KILLS=1000 go test -count=1 -timeout 30m -v -run '^TestKill$$' ./cmd/doorward
+
+chaos: tools
+	DOORWARD_CHAOS=10 go test -count=1 -timeout 60m -v -run '^TestChaos' ./redisstore
 
 man:
 	go run ./cmd/doorward man man

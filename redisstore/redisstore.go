@@ -20,6 +20,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -71,6 +72,8 @@ type Options struct {
 	// InsecureAllowEviction takes a server that drops live entries when its memory is full: whoever
 	// fills it ends their lockouts.
 	InsecureAllowEviction bool
+
+	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) // in tests
 }
 
 // validate returns o with its defaults, or the error that names a field.
@@ -198,6 +201,7 @@ func (c *Client) connect() (rueidis.Client, error) {
 		return nil, err
 	}
 	return rueidis.NewClient(rueidis.ClientOption{
+		DialCtxFn:   o.dial,
 		InitAddress: o.Addresses, Sentinel: sentinel, TLSConfig: o.TLS, SelectDB: o.DB,
 		AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 			p, err := password(o.PasswordFile)
