@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +33,7 @@ func TestSlotMoves(t *testing.T) {
 			s := New(always(client), config("login", 1))
 			r := &rules(t, x.rule)[0]
 			at := s.rule(r).place(addr(1))
-			base := strings.TrimSuffix(at.order, "o")
+			base := at.base
 			for i := range x.before {
 				if d := attempt(t, s, r, addr(1+i), time.Now()); !d.Allowed {
 					t.Fatalf("attempt %d: %+v", i, d)

@@ -120,11 +120,11 @@ func (r *rule) table(k doorward.Key) *table {
 
 // A place is where one key of a rule is kept.
 type place struct {
-	key, order string
-	shared     []string
-	name       Name
-	check      uint64 // what its tickets are told by
-	loopback   bool
+	base, key string // what the keys of its partition begin with, and its own
+	shared    []string
+	name      Name
+	check     uint64 // what its tickets are told by
+	loopback  bool
 }
 
 func (r *rule) place(k doorward.Key) (at place) {
@@ -140,7 +140,7 @@ func (r *rule) place(k doorward.Key) (at place) {
 	at.check = binary.LittleEndian.Uint64(sum[16:24]) >> 1
 	partition := binary.LittleEndian.Uint64(sum[24:]) % uint64(len(t.bases))
 	base := t.bases[partition]
-	at.order, at.shared = base+"o", t.shared[partition]
+	at.base, at.shared = base, t.shared[partition]
 	switch at.loopback = k.IsLoopback(); {
 	case !at.loopback:
 		at.key = base + string(sum[:16])
@@ -152,9 +152,9 @@ func (r *rule) place(k doorward.Key) (at place) {
 	return at
 }
 
-// keys returns the keys of a call for one place of a cluster. The functions are told the first two, and find
+// keys returns the keys of a call for one place of a cluster. The functions are told the first, and find
 // the others themselves; but while a slot moves they may be on two servers, and then a server that is told
 // of all of them does nothing.
 func (at *place) keys() []string {
-	return append([]string{at.key, at.order}, at.shared...)
+	return append([]string{at.key, at.base + "o"}, at.shared...)
 }

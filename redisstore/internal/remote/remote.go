@@ -420,9 +420,9 @@ func (s *Store) each(ctx context.Context, function string, places []place, args 
 
 // call calls a function with all places.
 func (s *Store) call(ctx context.Context, function string, places []place, args []string, charges []guard.Charge) (string, error) {
-	keys := make([]string, 0, 2*len(places))
+	keys := make([]string, len(places))
 	for i := range places {
-		keys = append(keys, places[i].key, places[i].order)
+		keys[i] = places[i].key
 	}
 	reply, err := s.do(ctx, function, keys, s.stamp(args, charges))
 	if err != nil {

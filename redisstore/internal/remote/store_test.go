@@ -109,6 +109,22 @@ func TestOneBudget(t *testing.T) {
 	}
 }
 
+// A count that decays has an end where the lockouts have: more would only be remembered for longer.
+func TestCountEnds(t *testing.T) {
+	s := timed(server.Client(t, server.Start(t)), config("login", 1))
+	rs := rules(t, guard.Rule{Lockout: lock(2, time.Minute, time.Second, decays)}) // locks for 1, 2, 3, 3 ... s
+	now := start
+	for i, want := range []int{1, 2, 3, 4, 4, 4} {
+		if d := attempt(t, s, &rs[0], addr(1), now); !d.Allowed {
+			t.Fatalf("attempt %d: %+v", i, d)
+		}
+		if e, _, _, err := s.Look(ctx, &rs[0], addr(1), now); err != nil || e.Count != want {
+			t.Errorf("attempt %d: %d failures, %v, want %d", i, e.Count, err, want)
+		}
+		now = now.Add(3 * time.Second)
+	}
+}
+
 // A ticket names one reservation for ever, on every node.
 func TestTickets(t *testing.T) {
 	client := server.Client(t, server.Start(t))
@@ -273,7 +289,7 @@ func TestEveryKeyExpires(t *testing.T) {
 	attempt(t, s, &rs[1], k, time.Now())
 	for _, key := range keys(t, client) {
 		at := s.rule(&rs[1]).place(k)
-		if key != at.key && key != at.order {
+		if key != at.key && key != at.base+"o" {
 			continue
 		}
 		if server.Do(t, client, "PTTL", key) == "-1" {
@@ -549,7 +565,7 @@ func TestRoom(t *testing.T) {
 		if now = now.Add(time.Microsecond); attempt(t, s, &rs[0], addr(3<<20), now).Overflow {
 			t.Fatalf("round %d: overflow though all are forgotten", round)
 		}
-		if n := server.Do(t, client, "ZCARD", s.rule(&rs[0]).place(addr(0)).order); n != fmt.Sprint(capacity-1) {
+		if n := server.Do(t, client, "ZCARD", s.rule(&rs[0]).place(addr(0)).base+"o"); n != fmt.Sprint(capacity-1) {
 			t.Fatalf("%s entries, want one to have come and two to have gone", n)
 		}
 		now = now.Add(10 * time.Minute)
@@ -573,7 +589,7 @@ func TestOrderOutlivesEntries(t *testing.T) {
 	for i := range 100 {
 		now := start.Add(time.Duration(i) * 30 * time.Second)
 		attempt(t, s, &rs[0], addr(1), now)
-		if entry, order := until(at.key), until(at.order); entry > order {
+		if entry, order := until(at.key), until(at.base+"o"); entry > order {
 			t.Fatalf("after %v the entry expires at %d, the order at %d", now.Sub(start), entry, order)
 		}
 	}

@@ -20,13 +20,7 @@
 
 -- What is not there yet while a library is loaded, and is looked up faster here than among
 -- globals.
-local call, pack, unpack, sub, find, byte, floor, min, max, band, format, concat
-
-local function begin()
-  if call then return end
-  pack, unpack, sub, find, byte, format = struct.pack, struct.unpack, string.sub, string.find, string.byte, string.format
-  floor, min, max, band, concat, call = math.floor, math.min, math.max, bit.band, table.concat, redis.call
-end
+local call, pack, unpack, sub, find, byte, floor, min, max, band, format
 
 local NEVER = 2^53
 local SECOND = 1000000
@@ -37,9 +31,20 @@ local ALLOWED, LOCKED, BUSY, SPENT, CEILING = 0, 1, 2, 3, 4
 
 @clock@
 
--- A policy is a table of steps. s is a state, r the rule, all what a throttle counts of all
--- keys. read returns the state of a value, the latest time it was judged at, when the order looks
--- at it, and where its reservations begin; write is the way back, without these.
+-- Entries of one call are in tables of those before: making them would be most of what it costs.
+local spare, used, SPARE = {}, 0, 64
+
+local function begin()
+  used = 0
+  if not call then
+    pack, unpack, sub, find, byte, format = struct.pack, struct.unpack, string.sub, string.find, string.byte, string.format
+    floor, min, max, band, call = math.floor, math.min, math.max, bit.band, redis.call
+  end
+end
+
+-- A policy is a table of steps. s is an entry, of which it knows its own fields, now and score;
+-- r is the rule, all what a throttle counts of all keys. read fills in s from a value and returns
+-- where its reservations begin; write is the way back.
 
 local lockout = {}
 
@@ -47,23 +52,24 @@ local function forgotten(s)
   s.began, s.at, s.count, s.apart = 0, 0, 0, false
 end
 
-function lockout.blank()
-  return {began = 0, at = 0, count = 0, apart = false}
+lockout.blank = forgotten
+
+function lockout.read(s, v)
+  local apart, next
+  s.now, s.score, s.began, s.at, s.count, apart, next = unpack('<ddddI4B', v)
+  s.apart = apart == 1
+  return next
 end
 
-function lockout.read(v)
-  local now, score, began, at, count, apart, next = unpack('<ddddI4B', v)
-  return {began = began, at = at, count = count, apart = apart == 1}, now, score, next
-end
-
-function lockout.write(s, now, score)
-  return pack('<ddddI4B', now, score, s.began, s.at, s.count, s.apart and 1 or 0)
+function lockout.write(s)
+  return pack('<ddddI4Bc0', s.now, s.score, s.began, s.at, s.count, s.apart and 1 or 0, s.pending)
 end
 
 function lockout.forget(r, s)
-  if s.count == 0 then return 0 end
-  if r.decay then return min(s.at + s.count * r.step, NEVER) end
-  return min(s.at + r.step, NEVER)
+  local count = s.count
+  if count == 0 then return 0 end
+  local till = s.at + (r.decay and count * r.step or r.step)
+  return till < NEVER and till or NEVER
 end
 
 function lockout.age(r, s, now)
@@ -94,9 +100,11 @@ local function failed(r, s, now)
     forgotten(s)
     s.began, s.at = now, now
   end
-  s.count = min(s.count + 1, r.most)
-  if s.count >= r.free then
-    s.at = min(now + min(r.first * 2 ^ (s.count - r.free), r.max), NEVER)
+  local count = s.count
+  if count < r.most then count = count + 1 end
+  s.count = count
+  if count >= r.free then
+    s.at = min(now + min(r.first * 2 ^ (count - r.free), r.max), NEVER)
   elseif not r.decay then
     s.at = now
   end
@@ -143,14 +151,15 @@ local function charge(r, t, now)
   t.count = t.count + 1
 end
 
-function throttle.blank() return {began = 0, count = 0} end
+function throttle.blank(s) s.began, s.count = 0, 0 end
 
-function throttle.read(v)
-  local now, score, began, count, next = unpack('<dddI4', v)
-  return {began = began, count = count}, now, score, next
+function throttle.read(s, v)
+  local next
+  s.now, s.score, s.began, s.count, next = unpack('<dddI4', v)
+  return next
 end
 
-function throttle.write(s, now, score) return pack('<dddI4', now, score, s.began, s.count) end
+function throttle.write(s) return pack('<dddI4c0', s.now, s.score, s.began, s.count, s.pending) end
 
 function throttle.forget(r, s)
   if s.count == 0 then return 0 end
@@ -195,21 +204,27 @@ end
 -- the eight before it if it slides. older[1] is the one before the newest.
 local window = {}
 
-function window.blank(r) return {last = r.last, width = r.width, began = 0, newest = 0, older = {0, 0, 0, 0, 0, 0, 0, 0}} end
+local NONE = {0, 0, 0, 0, 0, 0, 0, 0} -- only what is above 0 is ever changed
 
-function window.read(v)
-  local now, score, last, began, newest, next = unpack('<ddBdI4', v)
-  if last == 0 then
-    return {last = 0, width = 0, began = began, newest = newest, older = {0, 0, 0, 0, 0, 0, 0, 0}}, now, score, next
-  end
-  local width, a, b, c, d, e, f, g, h, next = unpack('<dHHHHHHHH', v, next)
-  return {last = last, width = width, began = began, newest = newest, older = {a, b, c, d, e, f, g, h}}, now, score, next
+function window.blank(s, r)
+  s.last, s.width, s.began, s.newest, s.older = r.last, r.width, 0, 0, NONE
 end
 
-function window.write(s, now, score)
-  if s.last == 0 then return pack('<ddBdI4', now, score, 0, s.began, s.newest) end
+function window.read(s, v)
+  local next
+  s.now, s.score, s.last, s.began, s.newest, next = unpack('<ddBdI4', v)
+  s.width, s.older = 0, NONE
+  if s.last == 0 then return next end
+  local o = {}
+  s.width, o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], next = unpack('<dHHHHHHHH', v, next)
+  s.older = o
+  return next
+end
+
+function window.write(s)
+  if s.last == 0 then return pack('<ddBdI4c0', s.now, s.score, 0, s.began, s.newest, s.pending) end
   local o = s.older
-  return pack('<ddBdI4dHHHHHHHH', now, score, s.last, s.began, s.newest, s.width, o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8])
+  return pack('<ddBdI4dHHHHHHHHc0', s.now, s.score, s.last, s.began, s.newest, s.width, o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], s.pending)
 end
 
 local function total(s)
@@ -230,7 +245,7 @@ end
 
 local function slide(r, s, now)
   if window.forget(r, s) <= now then
-    s.began, s.newest, s.older = now, 0, {0, 0, 0, 0, 0, 0, 0, 0}
+    s.began, s.newest, s.older = now, 0, NONE
   elseif now - s.began >= r.width then
     local passed = floor((now - s.began) / r.width)
     local older = {0, 0, 0, 0, 0, 0, 0, 0}
@@ -248,7 +263,7 @@ function window.age(r, s, now)
     slide(old, s, now)
     local n = total(s)
     if r.last > 0 then n = min(n, 65535) end
-    s.last, s.width, s.began, s.newest, s.older = r.last, r.width, now, n, {0, 0, 0, 0, 0, 0, 0, 0}
+    s.last, s.width, s.began, s.newest, s.older = r.last, r.width, now, n, NONE
   end
   slide(r, s, now)
 end
@@ -307,6 +322,24 @@ local function parse(text)
   }
 end
 
+-- What the flags of an argument mean. In reserve the first two are those of an outcome in settle,
+-- and given is giveback. shared: the key does not count towards the capacity.
+local meanings = {}
+
+local function meaning(arg)
+  local flags = byte(arg)
+  local m = meanings[flags]
+  if not m then
+    local function has(bit) return band(flags, bit) ~= 0 end
+    m = {
+      outcome = flags % 4, mayrefuse = has(1), known = has(2), given = has(4), giveback = has(4),
+      pair = has(8), apart = has(16), over = has(32), shared = has(128),
+    }
+    meanings[flags] = m
+  end
+  return m
+end
+
 -- rules are those parsed last: only a cache, nothing that a call answers depends on it.
 local rules, known = {}, 0
 
@@ -328,6 +361,7 @@ local function lease(pending) return (unpack('<d', pending)) end
 
 -- locate returns where the record of a name begins, nil if there is none.
 local function locate(pending, id)
+  if #pending == RECORD then return sub(pending, 10) == id and 1 or nil end
   local at = 1
   while true do
     at = find(pending, id, at, true)
@@ -336,35 +370,52 @@ local function locate(pending, id)
   end
 end
 
--- expires sets when a key goes, never before the time at.
-local function expires(key, at)
-  call('PEXPIREAT', key, format('%d', floor(min(at, NEVER) / 1000) + 1))
+-- expiry returns the argument that says when a key goes, in milliseconds: never before the time at.
+local function expiry(at)
+  if at > NEVER then at = NEVER end
+  return format('%d', at / 1000 + 1)
 end
 
+-- expires sets when a key goes.
+local function expires(key, at) call('PEXPIREAT', key, expiry(at)) end
+
 -- entry makes an entry of the value of a key, or a blank one. own says that it counts towards the
--- capacity.
-local function entry(key, order, r, own, all, now, v)
-  local s, latest, score, pending = nil, 0, 0, ''
-  if v then
-    local next
-    s, latest, score, next = r.policy.read(v)
-    if next <= #v then pending = sub(v, next) end
-  else
-    s = r.policy.blank(r)
+-- capacity: then the key ends in a name, else in a byte.
+local function entry(key, r, own, all, now, v)
+  used = used + 1
+  local e = spare[used]
+  if not e then
+    e = {}
+    if used <= SPARE then spare[used] = e end
   end
-  return {
-    key = key, order = order, rule = r, own = own, all = all, now = max(now, latest),
-    state = s, pending = pending, exists = v and true or false, score = score, changed = false,
-  }
+  e.key, e.rule, e.own, e.all, e.changed = key, r, own, all, false
+  e.pending, e.over, e.exists = '', false, false
+  if v then
+    e.exists = true
+    local next = r.policy.read(e, v)
+    if next <= #v then e.pending = sub(v, next) end
+    if e.now < now then e.now = now end
+  else
+    e.now, e.score = now, 0
+    r.policy.blank(e, r)
+  end
+  return e
 end
+
+-- base returns what the keys of a partition begin with, of one that ends in a name or a byte.
+local function base(key, own) return sub(key, 1, own and -17 or -2) end
+
+-- member returns how the sorted sets call an entry.
+local function member(e) return sub(e.key, e.own and -16 or -1) end
 
 -- conclude tells the policy that the reservation whose record begins at at ends as outcome, at the
 -- time now.
 local function conclude(e, at, outcome, apart, now)
   local till, tag = unpack('<dB', e.pending, at)
+  local r, all = e.rule, e.all
   e.changed = true
-  if e.all then e.all.pending = max(e.all.pending - 1, 0) end
-  return e.rule.policy.settle(e.rule, e.state, e.all, outcome, apart or tag == 1, till - e.rule.lease, now)
+  if all then all.pending = max(all.pending - 1, 0) end
+  return r.policy.settle(r, e, all, outcome, apart or tag == 1, till - r.lease, now)
 end
 
 -- expire ends the leases of e that are over, or the first of them, each as a failure at its end.
@@ -385,50 +436,52 @@ local function drop(e)
   if not e.exists then return end
   e.exists = false
   call('DEL', e.key)
-  if e.own then call('ZREM', e.order, sub(e.key, #e.order)) end
+  if e.own then call('ZREM', base(e.key, true) .. 'o', member(e)) end
 end
 
 -- store writes e.
 local function store(e)
-  local r, all, pending = e.rule, e.all, e.pending
-  local forget, keep = r.policy.forget(r, e.state), 0
+  local r, all, pending, now, score = e.rule, e.all, e.pending, e.now, e.score
+  local policy = r.policy
+  local forget = policy.forget(r, e)
+  local keep = forget
   e.changed = false
   if all then -- its leases stay in order with those of all others
-    local leases, member = sub(e.order, 1, -2) .. 'l', sub(e.key, #e.order)
+    local leases = base(e.key, e.own) .. 'l'
     if pending == '' then
-      call('ZREM', leases, member)
-    elseif call('ZADD', leases, format('%d', lease(pending)), member) == 1 then
-      expires(leases, e.now + 2 * (r.lease + r.memory))
+      call('ZREM', leases, member(e))
+    elseif call('ZADD', leases, format('%d', lease(pending)), member(e)) == 1 then
+      expires(leases, now + 2 * (r.lease + r.memory))
     end
-    keep = floor((max(throttle.forget(r, all), all.pending > 0 and e.now + r.lease + r.memory or 0)) / 1000) + 1
-    call('SET', all.key, pack('<dI4I4d', all.began, all.count, all.pending, all.first), 'PXAT', format('%d', keep))
+    local known = max(throttle.forget(r, all), all.pending > 0 and now + r.lease + r.memory or 0)
+    call('SET', all.key, pack('<dI4I4d', all.began, all.count, all.pending, all.first), 'PXAT', expiry(known))
   end
   if pending == '' then
-    if forget <= e.now then return drop(e) end
-    keep = forget
+    if forget <= now then return drop(e) end
   else
-    keep = max(forget, lease(sub(pending, -RECORD)) + r.memory)
+    local last = unpack('<d', pending, #pending - RECORD + 1) + r.memory
+    if last > keep then keep = last end
   end
   -- The order need not be exact, only never late: most often nothing moves.
-  if e.own and (forget < e.score or e.score <= e.now) then
+  if e.own and (forget < score or score <= now) then
     if pending ~= '' then forget = max(forget, lease(pending)) end
-    if forget < e.score or e.score <= e.now then
+    if forget < score or score <= now then
+      local order = base(e.key, true) .. 'o'
       e.score = forget
-      call('ZADD', e.order, format('%d', forget), sub(e.key, #e.order))
-      expires(e.order, e.now + 2 * (r.lease + r.memory))
+      call('ZADD', order, format('%d', forget), member(e))
+      expires(order, now + 2 * (r.lease + r.memory))
     end
   end
   e.exists = true
-  call('SET', e.key, r.policy.write(e.state, e.now, e.score) .. pending, 'PXAT', format('%d', floor(keep / 1000) + 1))
+  call('SET', e.key, policy.write(e), 'PXAT', expiry(keep))
 end
 
 -- visit looks at an entry that the order names at what time did to it, and reports whether it is
 -- gone.
 local function visit(e)
   expire(e)
-  if e.pending == '' and e.rule.policy.forget(e.rule, e.state) <= e.now then
-    call('DEL', e.key)
-    call('ZREM', e.order, sub(e.key, #e.order))
+  if e.pending == '' and e.rule.policy.forget(e.rule, e) <= e.now then
+    drop(e)
     return true
   end
   e.score = 0 -- to be written anew
@@ -438,16 +491,16 @@ end
 
 -- sweep looks at up to n entries that may be forgotten, the earliest first, and returns how many
 -- went and how many it looked at.
-local function sweep(order, r, all, now, n)
+local function sweep(base, r, all, now, n)
+  local order, gone = base .. 'o', 0
   local due = call('ZRANGEBYSCORE', order, '-inf', format('%d', now), 'LIMIT', 0, n)
-  local base, gone = sub(order, 1, -2), 0
   for i = 1, #due do
     local key = base .. due[i]
     local v = call('GET', key)
     if not v then
       call('ZREM', order, due[i])
       gone = gone + 1
-    elseif visit(entry(key, order, r, true, all, now, v)) then
+    elseif visit(entry(key, r, true, all, now, v)) then
       gone = gone + 1
     end
   end
@@ -458,8 +511,7 @@ end
 local OVERDUE = 1000
 
 -- overdue ends the leases of a throttle that are over, in their order: each counts for all.
-local function overdue(order, r, all, now)
-  local base = sub(order, 1, -2)
+local function overdue(base, r, all, now)
   for _ = 1, OVERDUE do
     if all.first > now then return end
     local head = call('ZRANGE', base .. 'l', 0, 0, 'WITHSCORES')
@@ -468,9 +520,9 @@ local function overdue(order, r, all, now)
     local key = base .. head[1]
     local v = call('GET', key)
     if v then
-      local e = entry(key, order, r, #head[1] > 1, all, now, v)
+      local e = entry(key, r, #head[1] > 1, all, now, v)
       expire(e, true)
-      if e.pending == '' then r.policy.age(r, e.state, e.now) end
+      if e.pending == '' then r.policy.age(r, e, e.now) end
       store(e)
     else
       call('ZREM', base .. 'l', head[1])
@@ -480,12 +532,12 @@ end
 
 -- sum returns what a throttle knows of all keys now: its tally, how many reservations are
 -- pending, and a time at or before which the first of their leases does not end.
-local function sum(order, r, now)
-  local all = {key = sub(order, 1, -2) .. 'g', began = 0, count = 0, pending = 0, first = NEVER}
+local function sum(base, r, now)
+  local all = {key = base .. 'g', began = 0, count = 0, pending = 0, first = NEVER}
   local v = call('GET', all.key)
   if v then
     all.began, all.count, all.pending, all.first = unpack('<dI4I4d', v)
-    overdue(order, r, all, now)
+    overdue(base, r, all, now)
   end
   return all
 end
@@ -495,48 +547,44 @@ local LOOK = 128
 
 -- room reports whether a partition has room for one more entry. Two forgotten ones go with each
 -- that comes.
-local function room(order, r, all, now)
-  local n = call('ZCARD', order)
+local function room(base, r, all, now)
+  local n = call('ZCARD', base .. 'o')
   if n == 0 then return true end
-  local gone, looked = sweep(order, r, all, now, 2)
+  local gone, looked = sweep(base, r, all, now, 2)
   n = n - gone
   while n >= r.capacity and looked > 0 and looked < LOOK do
-    local went, more = sweep(order, r, all, now, 8)
+    local went, more = sweep(base, r, all, now, 8)
     n, looked = n - went, more > 0 and looked + more or 0
   end
   return n < r.capacity
 end
 
 -- load makes an entry as it is now of the value of a key, or a blank one.
-local function load(key, order, r, own, all, now, v)
-  local e = entry(key, order, r, own, all, now, v)
-  expire(e)
-  r.policy.age(r, e.state, e.now)
+local function load(key, r, own, all, now, v)
+  local e = entry(key, r, own, all, now, v)
+  if e.pending ~= '' then expire(e) end
+  r.policy.age(r, e, e.now)
   return e
 end
 
-local SHARED = 128 -- in flags: the key does not count towards the capacity
-
 -- seat returns the entry that a key is charged to: its own, or overflow.
-local function seat(key, order, r, flags, now)
-  local all = r.policy == throttle and sum(order, r, now)
-  local own = band(flags, SHARED) == 0
+local function seat(key, r, own, now)
+  local all = r.policy == throttle and sum(base(key, own), r, now)
   local v = call('GET', key)
-  local over = not v and own and not room(order, r, all, now)
-  if over then
-    key, own = sub(order, 1, -2) .. '+', false
-    v = call('GET', key)
-  end
-  local e = load(key, order, r, own, all, now, v)
-  e.over = over
+  if v or not own then return load(key, r, own, all, now, v) end
+  local partition = base(key, true)
+  if room(partition, r, all, now) then return load(key, r, true, all, now) end
+  key = partition .. '+'
+  local e = load(key, r, false, all, now, call('GET', key))
+  e.over = true
   return e
 end
 
 -- existing returns the entry of a key as it is now, false if there is none.
-local function existing(key, order, r, own, now)
-  local all = r.policy == throttle and sum(order, r, now)
+local function existing(key, r, own, now)
+  local all = r.policy == throttle and sum(base(key, own), r, now)
   local v = call('GET', key)
-  return v and load(key, order, r, own, all, now, v)
+  return v and load(key, r, own, all, now, v)
 end
 
 -- MOST is how many reservations one entry may have: all of them are read and written with it.
@@ -544,9 +592,9 @@ local MOST = 1024
 
 -- judge answers an attempt on e.
 local function judge(e)
-  local r, pending = e.rule, #e.pending / RECORD
-  local verdict, wait, left = r.policy.judge(r, e.state, e.all, pending, e.now)
-  if verdict == ALLOWED and (pending >= MOST or (e.all and e.all.pending or pending) >= r.inflight) then
+  local r, all, pending = e.rule, e.all, #e.pending / RECORD
+  local verdict, wait, left = r.policy.judge(r, e, all, pending, e.now)
+  if verdict == ALLOWED and (pending >= MOST or (all and all.pending or pending) >= r.inflight) then
     verdict, left = BUSY, 0
   end
   if verdict == BUSY then
@@ -554,7 +602,7 @@ local function judge(e)
     if pending > 0 then
       till = lease(e.pending)
     else -- busy with others' keys
-      local head = call('ZRANGE', sub(e.order, 1, -2) .. 'l', 0, 0, 'WITHSCORES')
+      local head = call('ZRANGE', base(e.key, e.own) .. 'l', 0, 0, 'WITHSCORES')
       till = tonumber(head[2] or NEVER)
     end
     wait = min(SECOND, till - e.now)
@@ -563,61 +611,59 @@ local function judge(e)
   return verdict
 end
 
--- reserve judges charges, and charges all that allow if none refuses. A charge is two keys, the
--- entry's and the order's, and an argument: flags, the name of the reservation, and the rule.
-local MAYREFUSE, KNOWN, GIVEN, PAIR, APART = 1, 2, 4, 8, 16
+local charges = {} -- of this call
 
+-- reserve judges charges, and charges all that allow if none refuses. A charge is the key of an
+-- entry, and an argument: flags, the name of the reservation, and the rule.
 local function reserve(keys, args)
   begin()
   local now = clock(args)
-  local charges, refused = {}, false
-  for i = 1, #args do
+  local n, refused = #args, false
+  for i = 1, n do
     local arg = args[i]
-    local flags = byte(arg)
-    local e = seat(keys[2 * i - 1], keys[2 * i], rule(arg), flags, now)
-    e.flags = flags
-    if judge(e) ~= ALLOWED and band(flags, MAYREFUSE) ~= 0 and not (e.over and band(flags, KNOWN) ~= 0) then refused = true end
+    local m = meaning(arg)
+    local e = seat(keys[i], rule(arg), not m.shared, now)
+    e.meaning = m
+    if judge(e) ~= ALLOWED and m.mayrefuse and not (e.over and m.known) then refused = true end
     charges[i] = e
   end
   local apart, reply = false, ''
-  for i = 1, #charges do
+  for i = 1, n do
     local e = charges[i]
-    if not refused and e.verdict == ALLOWED then
-      local r, pending = e.rule, e.pending
+    local m, allowed = e.meaning, e.verdict == ALLOWED
+    if not refused and allowed then
+      local r, all, pending = e.rule, e.all, e.pending
       local till = e.now + r.lease
-      if pending ~= '' then till = max(till, lease(sub(pending, -RECORD))) end
-      if e.all then
-        e.all.first, e.all.pending = min(e.all.first, till), e.all.pending + 1
+      if pending ~= '' then till = max(till, (unpack('<d', pending, #pending - RECORD + 1))) end
+      if all then
+        all.first, all.pending = min(all.first, till), all.pending + 1
       end
-      r.policy.reserve(e.state)
-      local tag = band(e.flags, PAIR) ~= 0 and (apart or band(e.flags, APART) ~= 0)
-      e.pending = pending .. pack('<dB', till, tag and 1 or 0) .. sub(args[i], 2, 8)
+      r.policy.reserve(e)
+      e.pending = pack('<c0dBc0', pending, till, m.pair and (apart or m.apart) and 1 or 0, sub(args[i], 2, 8))
       store(e)
     elseif e.changed then
       store(e)
     end
-    apart = apart or band(e.flags, GIVEN) ~= 0 and (e.verdict ~= ALLOWED or e.over)
-    reply = reply .. pack('<BBdI4', e.verdict, e.over and 1 or 0, e.wait, e.left)
+    apart = apart or m.given and (not allowed or e.over)
+    local answer = pack('<BBdI4', e.verdict, e.over and 1 or 0, e.wait, e.left)
+    reply = n == 1 and answer or reply .. answer
   end
   return reply
 end
 
 -- giveback takes back on e what pairs cleared, by the one that gives back most.
 local function giveback(e, cleared)
-  local s = e.state
-  local count = s.count
+  local count = e.count
   for i = 1, #cleared, 2 do
-    count = min(count, lockout.giveback(e.rule, s, cleared[i], cleared[i + 1], e.now))
+    count = min(count, lockout.giveback(e.rule, e, cleared[i], cleared[i + 1], e.now))
   end
-  if count == s.count then return end
-  if count == 0 then forgotten(s) else s.count = count end
+  if count == e.count then return end
+  if count == 0 then forgotten(e) else e.count = count end
   e.changed = true
 end
 
 -- settle ends reservations. The first argument lists what pairs cleared before, the others are
--- as in reserve, with the outcome and these flags.
-local GIVEBACK, OVER = 4, 32
-
+-- as in reserve, with the outcome and other flags.
 local function settle(keys, args)
   begin()
   local now = clock(args)
@@ -626,28 +672,32 @@ local function settle(keys, args)
     cleared[#cleared + 1], cleared[#cleared + 2], from = unpack('<dd', args[1], from)
   end
   for i = 1, #args - 1 do
-    local arg, key, order = args[i + 1], keys[2 * i - 1], keys[2 * i]
-    local flags, outcome, r = byte(arg), byte(arg) % 4, rule(arg)
-    local over, own = band(flags, OVER) ~= 0, band(flags, SHARED) == 0
-    local charged = over and sub(order, 1, -2) .. '+' or key
+    local arg, key = args[i + 1], keys[i]
+    local m, r = meaning(arg), rule(arg)
+    local outcome, over, own = m.outcome, m.over, not m.shared
     local n, first, lockout = 0, 0, 0
-    local e = existing(charged, order, r, own and not over, now)
+    local e
+    if over then
+      e = existing(base(key, own) .. '+', r, false, now)
+    else
+      e = existing(key, r, own, now)
+    end
     local at = e and locate(e.pending, sub(arg, 2, 8))
     if at then
       if over and outcome == SUCCEEDED then outcome = VOID end -- nobody clears what all share
-      n, first, lockout = conclude(e, at, outcome, band(flags, APART) ~= 0, e.now)
+      n, first, lockout = conclude(e, at, outcome, m.apart, e.now)
       if over then n, lockout = 0, 0 end
       e.pending = sub(e.pending, 1, at - 1) .. sub(e.pending, at + RECORD)
     end
-    if band(flags, GIVEBACK) ~= 0 then
+    if m.giveback then
       if over then
         if e and e.changed then store(e) end
-        e = existing(key, order, r, own, now)
+        e = existing(key, r, own, now)
       end
       if e then giveback(e, cleared) end
     end
     if e and e.changed then store(e) end
-    if n > 0 and band(flags, PAIR) ~= 0 then cleared[#cleared + 1], cleared[#cleared + 2] = n, first end
+    if n > 0 and m.pair then cleared[#cleared + 1], cleared[#cleared + 2] = n, first end
     reply = reply .. pack('<I4dd', n, first, lockout or 0)
   end
   return reply
@@ -657,10 +707,10 @@ end
 local function mark(keys, args)
   begin()
   local now = clock(args)
-  local key, order, flags = keys[1], keys[2], byte(args[1])
-  local over = band(flags, OVER) ~= 0
-  if over then key = sub(order, 1, -2) .. '+' end
-  local e = existing(key, order, rule(args[1]), not over and band(flags, SHARED) == 0, now)
+  local key, m = keys[1], meaning(args[1])
+  local own = not m.shared
+  if m.over then key, own = base(key, own) .. '+', false end
+  local e = existing(key, rule(args[1]), own, now)
   if not e then return 0 end
   local at = locate(e.pending, sub(args[1], 2, 8))
   if at then e.pending = sub(e.pending, 1, at + 7) .. '\1' .. sub(e.pending, at + 9) end
@@ -671,33 +721,34 @@ end
 -- describe writes what is known of e for people.
 local function describe(e)
   local r = e.rule
-  local count, till = r.policy.figures(r, e.state, e.now)
-  return pack('<dI4I4dd', e.now, count, #e.pending / RECORD, till, r.policy.forget(r, e.state))
+  local count, till = r.policy.figures(r, e, e.now)
+  return pack('<dI4I4dd', e.now, count, #e.pending / RECORD, till, r.policy.forget(r, e))
 end
 
-local function live(e) return e.pending ~= '' or e.rule.policy.forget(e.rule, e.state) > e.now end
+local function live(e) return e.pending ~= '' or e.rule.policy.forget(e.rule, e) > e.now end
 
 -- look returns what an attempt would be answered, and the entry of its key if it has one. It
 -- writes only what time did.
 local function look(keys, args)
   begin()
   local now = clock(args)
-  local r = rule(args[1])
-  local e = seat(keys[1], keys[2], r, byte(args[1]), now)
+  local r, own = rule(args[1]), not meaning(args[1]).shared
+  local e = seat(keys[1], r, own, now)
   judge(e)
   local answer = pack('<BBdI4B', e.verdict, e.over and 1 or 0, e.wait, e.left, not e.over and live(e) and 1 or 0)
   if e.changed then store(e) end
-  return answer .. describe(e.over and entry(keys[1], keys[2], r, false, false, now) or e)
+  return answer .. describe(e.over and entry(keys[1], r, own, false, now) or e)
 end
 
 -- unlock forgets an entry with its reservations, and reports whether there was one.
 local function unlock(keys, args)
   begin()
   local now = clock(args)
-  local e = existing(keys[1], keys[2], rule(args[1]), band(byte(args[1]), SHARED) == 0, now)
+  local e = existing(keys[1], rule(args[1]), not meaning(args[1]).shared, now)
   if not e then return 0 end
   if e.all then e.all.pending = max(e.all.pending - #e.pending / RECORD, 0) end
-  e.state, e.pending = e.rule.policy.blank(e.rule), ''
+  e.rule.policy.blank(e, e.rule)
+  e.pending = ''
   store(e)
   return 1
 end
@@ -730,7 +781,7 @@ local function page(keys, args)
   for i = 1, #some do
     local v = call('GET', base .. some[i])
     if v then
-      local e = load(base .. some[i], order, r, #some[i] > 1, {pending = 0, count = 0, began = 0}, now, v)
+      local e = load(base .. some[i], r, #some[i] > 1, {pending = 0, count = 0, began = 0}, now, v)
       if live(e) then reply[#reply + 1] = some[i] .. describe(e) end
     end
   end
