@@ -35,8 +35,12 @@ type Config struct {
 }
 
 // patience is how long a late answer is waited for, to take back what it reserved: a server
-// that was paused goes on with what it was asked.
-const patience = 10 * time.Second
+// that was paused goes on with what it was asked. Calls of one spell end together, so it may be
+// longer by that.
+const (
+	patience = 10 * time.Second
+	spell    = time.Second
+)
 
 const maxDeadline = time.Second
 
@@ -117,6 +121,26 @@ type Line struct {
 	fault                                             atomic.Pointer[fault]
 	took                                              [len(Buckets) + 1]atomic.Uint64
 	waited                                            atomic.Int64
+	spell                                             atomic.Pointer[shared]
+}
+
+// A shared is the context of all calls of a spell: one with a timer for each call would cost a tenth
+// of what can be carried.
+type shared struct {
+	context.Context
+	until time.Time // when the next begins
+}
+
+// patient returns the context of a call that begins now.
+func (l *Line) patient(now time.Time) context.Context {
+	last := l.spell.Load()
+	if last != nil && now.Before(last.until) {
+		return last.Context
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience+spell)
+	context.AfterFunc(ctx, cancel)
+	l.spell.CompareAndSwap(last, &shared{ctx, now.Add(spell)}) // else another call's is as good
+	return ctx
 }
 
 type fault struct {
@@ -169,17 +193,18 @@ func (l *Line) Counts() Counts {
 }
 
 // Reserve asks the store to reserve. After an error nothing in charges means anything, and
-// nothing stays reserved but what becomes a failure.
-func (l *Line) Reserve(ctx context.Context, s guard.Store, charges []guard.Charge) error {
-	return l.charge(ctx, s, charges, true)
+// nothing stays reserved but what becomes a failure. The store is given another context than the
+// caller's.
+func (l *Line) Reserve(_ context.Context, s guard.Store, charges []guard.Charge) error {
+	return l.charge(s, charges, true)
 }
 
 // Settle asks the store to settle. After an error it may have, or will yet.
-func (l *Line) Settle(ctx context.Context, s guard.Store, charges []guard.Charge) error {
-	return l.charge(ctx, s, charges, false)
+func (l *Line) Settle(_ context.Context, s guard.Store, charges []guard.Charge) error {
+	return l.charge(s, charges, false)
 }
 
-func (l *Line) charge(ctx context.Context, s guard.Store, charges []guard.Charge, reserve bool) error {
+func (l *Line) charge(s guard.Store, charges []guard.Charge, reserve bool) error {
 	began := time.Now()
 	pass, err := l.enter(began)
 	if err != nil {
@@ -190,7 +215,7 @@ func (l *Line) charge(ctx context.Context, s guard.Store, charges []guard.Charge
 		c = &call{line: l, done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 		c.run = c.ask
 	}
-	c.ctx, c.store, c.reserve = context.WithoutCancel(ctx), s, reserve
+	c.ctx, c.store, c.reserve = l.patient(began), s, reserve
 	c.charges = append(c.buf[:0], charges...)
 	c.state.Store(waiting)
 	c.timer.Reset(l.config.Deadline)
@@ -279,13 +304,11 @@ const (
 
 func (c *call) ask() {
 	l := c.line
-	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	if c.reserve {
-		c.err = c.store.Reserve(ctx, c.charges)
+		c.err = c.store.Reserve(c.ctx, c.charges)
 	} else {
-		c.err = c.store.Settle(ctx, c.charges)
+		c.err = c.store.Settle(c.ctx, c.charges)
 	}
-	cancel()
 	if c.state.CompareAndSwap(waiting, answered) {
 		l.underWay.Add(-1)
 		c.done <- struct{}{}
@@ -310,7 +333,7 @@ func (c *call) takeBack() {
 		return
 	}
 	c.line.late.Add(1)
-	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if c.store.Settle(ctx, held) == nil {
 		c.line.taken.Add(1)

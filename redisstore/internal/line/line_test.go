@@ -180,8 +180,8 @@ func TestLate(t *testing.T) {
 		"late":                        {faulty.Plan{Before: 60 * ms}, 5, 5, Counts{Late: 1, TakenBack: 1}},
 		"decided in time":             {faulty.Plan{After: 60 * ms}, 5, 5, Counts{Late: 1, TakenBack: 1}},
 		"just before patience ends":   {faulty.Plan{Before: patience - 1}, 5, 5, Counts{Late: 1, TakenBack: 1}},
-		"after that, nothing decided": {faulty.Plan{Before: patience + 1}, 5, 5, Counts{}},
-		"after that, decided":         {faulty.Plan{After: patience + 1}, 4, 4, Counts{}},
+		"after that, nothing decided": {faulty.Plan{Before: patience + spell + 1}, 5, 5, Counts{}},
+		"after that, decided":         {faulty.Plan{After: patience + spell + 1}, 4, 4, Counts{}},
 		"answer lost":                 {faulty.Plan{After: 60 * ms, Lost: io.EOF}, 4, 4, Counts{}},
 		"cannot be taken back":        {faulty.Plan{After: 60 * ms, Settle: &faulty.Plan{Err: io.EOF}}, 4, 4, Counts{Late: 1}},
 		"taken back slowly":           {faulty.Plan{After: 60 * ms, Settle: &faulty.Plan{Before: 9 * time.Second}}, 5, 5, Counts{Late: 1, TakenBack: 1}},
@@ -212,6 +212,27 @@ func TestLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whenever a call begins, it may take as long as patience lasts, and no more than a spell longer.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		for _, x := range []struct{ at, left time.Duration }{
+			{0, patience + spell}, {1, patience + spell - 1}, {spell - 1, patience + 1}, {spell, patience + spell}, {time.Hour, patience + spell},
+		} {
+			time.Sleep(x.at - time.Since(begin))
+			ctx := l.patient(time.Now())
+			end, ok := ctx.Deadline()
+			if left := time.Until(end); !ok || left != x.left || ctx.Err() != nil {
+				t.Errorf("after %v: %v, %v left, want %v", x.at, ctx.Err(), left, x.left)
+			}
+		}
+	})
 }
 
 // A refusal that comes too late has nothing to take back.
