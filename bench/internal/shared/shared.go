@@ -7,6 +7,7 @@ package shared
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -23,6 +24,7 @@ import (
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/lockout"
 	"github.com/doorward/doorward/redisstore"
+	"github.com/doorward/doorward/window"
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -35,10 +37,23 @@ import (
 // Keys is how many callers come in turn, at random.
 const Keys = 10_000
 
+// Kind says what a Contender is.
+type Kind int
+
+const (
+	Bare Kind = iota // a command that decides nothing
+	Ours
+	Peer
+)
+
+func (k Kind) String() string {
+	return [...]string{"the fastest INCR", "ours", "the fastest of the others"}[k]
+}
+
 // A Contender decides on one attempt of a key.
 type Contender struct {
 	Name   string
-	Ours   bool
+	Kind   Kind
 	Decide func(ctx context.Context, key int) error
 }
 
@@ -83,6 +98,7 @@ func (s *Server) Stop() {
 // A Field is all contenders, connected to one server.
 type Field struct {
 	Contenders []Contender
+	guard      *guard.Guard // of a lockout after one failure
 	client     rueidis.Client
 	close      []func()
 }
@@ -93,7 +109,12 @@ const limit = 60_000
 // Connect connects all.
 func Connect(addr string) (*Field, error) {
 	f := &Field{}
-	var err error
+	// As redisstore connects.
+	one, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, DisableRetry: true, PipelineMultiplex: -1})
+	if err != nil {
+		return nil, err
+	}
+	f.close = append(f.close, one.Close)
 	if f.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}); err != nil {
 		return nil, err
 	}
@@ -101,10 +122,13 @@ func Connect(addr string) (*Field, error) {
 	pool := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 128})
 	f.close = append(f.close, func() { pool.Close() })
 
-	f.add("INCR, rueidis", false, func(ctx context.Context, k int) error {
+	f.add("INCR, rueidis", Bare, func(ctx context.Context, k int) error {
 		return f.client.Do(ctx, f.client.B().Incr().Key("n"+strconv.Itoa(k)).Build()).Error()
 	})
-	f.add("INCR, go-redis", false, func(ctx context.Context, k int) error {
+	f.add("INCR, rueidis as doorward has it", Bare, func(ctx context.Context, k int) error {
+		return one.Do(ctx, one.B().Incr().Key("n"+strconv.Itoa(k)).Build()).Error()
+	})
+	f.add("INCR, go-redis", Bare, func(ctx context.Context, k int) error {
 		return pool.Incr(ctx, "n"+strconv.Itoa(k)).Err()
 	})
 	if err := f.ours(addr); err != nil {
@@ -113,17 +137,23 @@ func Connect(addr string) (*Field, error) {
 	return f, f.others(pool)
 }
 
-func (f *Field) add(name string, ours bool, decide func(context.Context, int) error) {
-	f.Contenders = append(f.Contenders, Contender{name, ours, decide})
+func (f *Field) add(name string, kind Kind, decide func(context.Context, int) error) {
+	f.Contenders = append(f.Contenders, Contender{name, kind, decide})
+}
+
+// dial connects ours. Its deadline is long and its stores are closed, so that what the server did not
+// decide is an error and not fast.
+func dial(addr string) (*redisstore.Client, error) {
+	return redisstore.Dial(redisstore.Options{Addresses: []string{addr}, Secret: []byte("a secret of benchmarks"), Deadline: redisstore.MaxDeadline})
 }
 
 func (f *Field) ours(addr string) error {
-	c, err := redisstore.Dial(redisstore.Options{Addresses: []string{addr}, Secret: []byte("a secret of benchmarks")})
+	c, err := dial(addr)
 	if err != nil {
 		return err
 	}
 	f.close = append(f.close, c.Close)
-	store, err := c.Store("bench", redisstore.Local)
+	store, err := c.Store("bench", redisstore.Closed)
 	if err != nil {
 		return err
 	}
@@ -132,8 +162,8 @@ func (f *Field) ours(addr string) error {
 		keys[i] = doorward.KeyFromAddr(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
 	}
 	long := lockout.Policy{FreeFailures: limit, Window: time.Hour, FirstLockout: time.Minute, MaxLockout: time.Hour}
-	short := lockout.Policy{FreeFailures: 1, Window: time.Hour, FirstLockout: time.Hour, MaxLockout: time.Hour}
-	rules, err := guard.Config{Rules: []guard.Rule{{Name: "long", Lockout: &long}, {Name: "short", Lockout: &short}}}.Complete()
+	one := window.Policy{Limit: 1, Window: time.Hour}
+	rules, err := guard.Config{Rules: []guard.Rule{{Name: "long", Lockout: &long}, {Name: "one", Window: &one}}}.Complete()
 	if err != nil {
 		return err
 	}
@@ -144,7 +174,7 @@ func (f *Field) ours(addr string) error {
 	settle := func(ctx context.Context, charge []guard.Charge) error {
 		return store.Settle(ctx, charge)
 	}
-	f.add("doorward, an attempt of two round trips", true, func(ctx context.Context, k int) error {
+	f.add("doorward, an attempt of two round trips", Ours, func(ctx context.Context, k int) error {
 		var charge [1]guard.Charge
 		if err := reserve(ctx, &rules.Rules[0], k, charge[:]); err != nil {
 			return err
@@ -158,7 +188,7 @@ func (f *Field) ours(addr string) error {
 	var mu [16]sync.Mutex
 	// Half of the calls decide, the other half settle what was decided before: so it says what one
 	// call costs.
-	f.add("doorward, one round trip", true, func(ctx context.Context, k int) error {
+	f.add("doorward, one round trip", Ours, func(ctx context.Context, k int) error {
 		var charge [1]guard.Charge
 		i := k % len(flying)
 		mu[i].Lock()
@@ -174,18 +204,27 @@ func (f *Field) ours(addr string) error {
 		mu[i].Unlock()
 		return err
 	})
-	f.add("doorward, a refusal", true, func(ctx context.Context, k int) error {
+	f.add("doorward, a refusal", Ours, func(ctx context.Context, k int) error {
 		var charge [1]guard.Charge
-		if err := reserve(ctx, &rules.Rules[1], k%100, charge[:]); err != nil || !charge[0].Decision.Allowed {
-			return err
-		}
-		return settle(ctx, charge[:])
+		return reserve(ctx, &rules.Rules[1], k%100, charge[:])
 	})
-	door, err := guard.New(guard.Config{Rules: guard.Login.Rules, Store: store})
+	short := lockout.Policy{FreeFailures: 1, Window: time.Hour, FirstLockout: time.Hour, MaxLockout: time.Hour}
+	locked, err := c.Store("locked", redisstore.Closed)
 	if err != nil {
 		return err
 	}
-	f.add(fmt.Sprintf("doorward, a login by all %d rules, two round trips", len(door.Rules())), true, func(ctx context.Context, k int) error {
+	if f.guard, err = guard.New(guard.Config{Rules: []guard.Rule{{Lockout: &short}}, Store: locked}); err != nil {
+		return err
+	}
+	logins, err := c.Store("logins", redisstore.Closed)
+	if err != nil {
+		return err
+	}
+	door, err := guard.New(guard.Config{Rules: guard.Login.Rules, Store: logins})
+	if err != nil {
+		return err
+	}
+	f.add(fmt.Sprintf("doorward, a login by all %d rules, two round trips", len(door.Rules())), Ours, func(ctx context.Context, k int) error {
 		// Right passwords, each from a home of its own.
 		addr := netip.AddrFrom4([4]byte{10, byte(k), byte(k >> 8), 1})
 		p, err := door.AttemptContext(ctx, guard.Request{Addr: addr, How: clientip.Peer, Subject: doorward.KeyFromName(strconv.Itoa(k))}, time.Now())
@@ -200,7 +239,7 @@ func (f *Field) ours(addr string) error {
 
 func (f *Field) others(pool *redis.Client) error {
 	rate := redis_rate.NewLimiter(pool)
-	f.add("redis_rate", false, func(ctx context.Context, k int) error {
+	f.add("redis_rate", Peer, func(ctx context.Context, k int) error {
 		r, err := rate.Allow(ctx, strconv.Itoa(k), redis_rate.PerHour(limit))
 		if err == nil && r.Allowed == 0 {
 			err = fmt.Errorf("refused")
@@ -212,7 +251,7 @@ func (f *Field) others(pool *redis.Client) error {
 		return err
 	}
 	ulule := limiter.New(us, limiter.Rate{Period: time.Hour, Limit: 10 * limit})
-	f.add("ulule", false, func(ctx context.Context, k int) error {
+	f.add("ulule", Peer, func(ctx context.Context, k int) error {
 		r, err := ulule.Get(ctx, strconv.Itoa(k))
 		if err == nil && r.Reached {
 			err = fmt.Errorf("refused")
@@ -228,7 +267,7 @@ func (f *Field) others(pool *redis.Client) error {
 		return err
 	}
 	gcra.SetMaxCASAttemptsLimit(100)
-	f.add("throttled", false, func(ctx context.Context, k int) error {
+	f.add("throttled", Peer, func(ctx context.Context, k int) error {
 		no, _, err := gcra.RateLimitCtx(ctx, strconv.Itoa(k), 1)
 		if err == nil && no {
 			err = fmt.Errorf("refused")
@@ -284,18 +323,47 @@ func Run(ctx context.Context, c Contender, callers int, d time.Duration) (Speed,
 	}
 	wg.Wait()
 	all := time.Since(begin)
+	if failed != nil {
+		return Speed{}, failed
+	}
 	slices.Sort(took)
-	return Speed{float64(len(took)) / all.Seconds(), took[len(took)*99/100]}, failed
+	return Speed{float64(len(took)) / all.Seconds(), took[len(took)*99/100]}, nil
+}
+
+// Hot returns how long a guard takes to refuse a key that it was told is locked, one after the
+// other. The best of 20 turns counts.
+func (f *Field) Hot() (time.Duration, error) {
+	ctx, request := context.Background(), guard.Request{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1}), How: clientip.Peer}
+	attempt := func() (guard.Permit, error) { return f.guard.AttemptContext(ctx, request, time.Now()) }
+	p, err := attempt()
+	if err != nil {
+		return 0, err
+	}
+	if _, err := p.SettleContext(ctx, doorward.Failed, time.Now()); err != nil {
+		return 0, err
+	}
+	best := time.Duration(math.MaxInt64)
+	for range 20 {
+		const n = 50_000
+		begin := time.Now()
+		for range n {
+			if p, err := attempt(); err != nil || p.Allowed {
+				return 0, fmt.Errorf("shared: a locked key was allowed: %v, %w", p.Allowed, err)
+			}
+		}
+		best = min(best, time.Since(begin)/n)
+	}
+	return best, nil
 }
 
 // Bytes returns what each of n keys of ours takes on the server.
 func (f *Field) Bytes(ctx context.Context, addr string, n int) (float64, error) {
-	c, err := redisstore.Dial(redisstore.Options{Addresses: []string{addr}, Secret: []byte("a secret of benchmarks")})
+	c, err := dial(addr)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	store, err := c.Store("bytes", redisstore.Local)
+	store, err := c.Store("bytes", redisstore.Closed)
 	if err != nil {
 		return 0, err
 	}
@@ -346,9 +414,9 @@ func (f *Field) used(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "used_memory_dataset:"); ok {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "used_memory:"); ok {
 			return strconv.Atoi(v)
 		}
 	}
-	return 0, fmt.Errorf("shared: INFO has no used_memory_dataset")
+	return 0, fmt.Errorf("shared: INFO has no used_memory")
 }
