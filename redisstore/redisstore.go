@@ -202,7 +202,6 @@ func (c *Client) connect() (rueidis.Client, error) {
 		return nil, err
 	}
 	return rueidis.NewClient(rueidis.ClientOption{
-		DialCtxFn:   o.dial,
 		InitAddress: o.Addresses, Sentinel: sentinel, TLSConfig: o.TLS, SelectDB: o.DB,
 		AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 			p, err := password(o.PasswordFile)
@@ -214,7 +213,7 @@ func (c *Client) connect() (rueidis.Client, error) {
 		// Calls that come together go out together, by one connection: that costs less than the
 		// system calls of more, for the server too.
 		PipelineMultiplex: -1,
-		DialCtxFn:         dial,
+		DialCtxFn:         o.connect,
 	})
 }
 
@@ -284,11 +283,14 @@ func (c *Client) Close() {
 	}
 }
 
-// dial connects as rueidis does, to a connection that yields.
-func dial(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (conn net.Conn, err error) {
-	if t != nil {
+// connect connects as rueidis does, to a connection that yields.
+func (o Options) connect(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (conn net.Conn, err error) {
+	switch {
+	case o.dial != nil:
+		conn, err = o.dial(ctx, address, d, t)
+	case t != nil:
 		conn, err = (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", address)
-	} else {
+	default:
 		conn, err = d.DialContext(ctx, "tcp", address)
 	}
 	if err != nil {
