@@ -20,6 +20,7 @@ func TestInstall(t *testing.T) {
 	proxy := t.TempDir()
 	publish(t, proxy, "github.com/doorward/doorward", root)
 	publish(t, proxy, "github.com/doorward/doorward/cmd/doorward", "..")
+	publish(t, proxy, "github.com/doorward/doorward/redisstore", filepath.Join(root, "redisstore"))
 	cache := strings.TrimSpace(run1(t, nil, ".", "go", "env", "GOMODCACHE"))
 	env := append(os.Environ(),
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download"),
