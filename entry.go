@@ -32,6 +32,8 @@ func (s Stats) Plus(o Stats) Stats {
 type Entry struct {
 	// Key is whose entry it is: Unknown for the overflow entry.
 	Key Key
+	// Name is what a store calls the key, if it knows no other: Key is Unknown then.
+	Name string
 	// Overflow says that it is the entry that all keys share while the table is full.
 	Overflow bool
 	// Count is how many failures, refusals or requests count now.

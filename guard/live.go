@@ -12,7 +12,8 @@ import (
 )
 
 // ErrStore is what a guard with a Store answers to whoever asks for what that does not
-// show: the pages of its entries, and all of it unless it is an Operator.
+// show: the pages of its entries unless it is a Lister, and all of it unless it is an
+// Operator.
 var ErrStore = errors.New("guard: the Store has the counts")
 
 // ledgers returns what r keeps its entries in, each once.
@@ -46,6 +47,19 @@ func (g *Guard) operator() (Operator, error) {
 		return nil, ErrStore
 	}
 	return o, nil
+}
+
+// lister returns the Store, nil if counts are in memory. A Store that is no Lister is an
+// error.
+func (g *Guard) lister() (Lister, error) {
+	if g.config.Store == nil {
+		return nil, nil
+	}
+	l, ok := g.config.Store.(Lister)
+	if !ok {
+		return nil, ErrStore
+	}
+	return l, nil
 }
 
 // Stats returns the live figures of a rule, of both families together. It takes constant
@@ -88,7 +102,8 @@ const MaxPage = ledger.MaxPage
 // and holds the lock for no more: a page may well be empty and not the last. A key whose
 // entry exists from the first page to the last is on exactly one of them, whatever else
 // changes; one that comes or goes meanwhile may be missing, and one that goes and comes
-// back may be there twice. Clear and Load begin anew.
+// back may be there twice. Clear and Load begin anew. With a Store use
+// AppendEntriesContext.
 func (g *Guard) AppendEntries(dst []doorward.Entry, rule string, show doorward.Show, c Cursor, places int, now time.Time) ([]doorward.Entry, Cursor, error) {
 	if g.config.Store != nil {
 		return dst, 0, ErrStore
@@ -110,6 +125,49 @@ func (g *Guard) AppendEntries(dst []doorward.Entry, rule string, show doorward.S
 		return dst, (f + 1) << 32, nil
 	}
 	return dst, 0, nil
+}
+
+// AppendEntriesContext is AppendEntries for a guard with a Store. Entries that are charged
+// meanwhile may be missing there, or there twice.
+func (g *Guard) AppendEntriesContext(ctx context.Context, dst []doorward.Entry, rule string, show doorward.Show, c Cursor, places int, now time.Time) ([]doorward.Entry, Cursor, error) {
+	s, err := g.lister()
+	if err != nil {
+		return dst, 0, err
+	}
+	if s == nil {
+		return g.AppendEntries(dst, rule, show, c, places, now)
+	}
+	r, err := g.find(rule)
+	if err != nil {
+		return dst, 0, err
+	}
+	n := len(dst)
+	dst, c, err = s.AppendEntries(ctx, dst, &r.Rule, c, max(1, min(places, MaxPage)), now)
+	if err != nil {
+		return dst[:n], 0, fmt.Errorf("guard: store cannot list rule %q: %w", rule, err)
+	}
+	left := slices.DeleteFunc(dst[n:], func(e doorward.Entry) bool { return !show.Includes(e) })
+	return dst[:n+len(left)], c, nil
+}
+
+// LookupNamed returns what the rules say that have an entry of that name in the Store. In
+// memory no entry has one.
+func (g *Guard) LookupNamed(ctx context.Context, name string, now time.Time) (found []Finding, err error) {
+	s, err := g.lister()
+	if s == nil {
+		return nil, err
+	}
+	for i := range g.rules {
+		r := &g.rules[i].Rule
+		x := Finding{Rule: r.Name, Per: r.Per, Action: r.Action}
+		if x.Entry, x.Tracked, x.Decision, err = s.LookNamed(ctx, r, name, now); err != nil {
+			return nil, fmt.Errorf("guard: store cannot look into rule %q: %w", r.Name, err)
+		}
+		if x.Tracked {
+			found = append(found, x)
+		}
+	}
+	return found, nil
 }
 
 // A Finding is what one rule says of a request.
@@ -178,6 +236,15 @@ func (g *Guard) Unlock(rule string, k doorward.Key) error {
 // the other rules from being tried.
 func (g *Guard) UnlockContext(ctx context.Context, rule string, k doorward.Key) error {
 	return g.each(rule, func(l ledger.Ledger) { l.Unlock(k) }, func(o Operator, r *Rule) error { return o.Unlock(ctx, r, k) })
+}
+
+// UnlockNamed is UnlockContext by the name that a Store has for a key. In memory it does
+// nothing.
+func (g *Guard) UnlockNamed(ctx context.Context, rule, name string) error {
+	if _, err := g.lister(); err != nil {
+		return err
+	}
+	return g.each(rule, func(ledger.Ledger) {}, func(o Operator, r *Rule) error { return o.(Lister).UnlockNamed(ctx, r, name) })
 }
 
 // Clear forgets everything that one rule counted, or all of them if rule is empty,

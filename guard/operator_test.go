@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -145,7 +146,92 @@ func TestOperator(t *testing.T) {
 	if _, _, err := remote.AppendEntries(nil, "own", doorward.ShowAll, 0, 1, at(8)); !errors.Is(err, guard.ErrStore) {
 		t.Errorf("pages of entries: %v, want ErrStore", err)
 	}
+	for what, err := range map[string]error{
+		"pages": second(remote.named(ctx)), "look": second(remote.LookupNamed(ctx, "x", at(8))), "unlock": remote.UnlockNamed(ctx, "own", "x"),
+	} {
+		if !errors.Is(err, guard.ErrStore) {
+			t.Errorf("%s of a Store that is no Lister: %v", what, err)
+		}
+	}
+	if all, err := memory.named(ctx); len(all) != 0 || err != nil {
+		t.Errorf("memory: %v, %v", all, err)
+	}
+	if all, err := memory.LookupNamed(ctx, "x", at(8)); all != nil || err != nil {
+		t.Errorf("memory has names: %v, %v", all, err)
+	}
+	if err := memory.UnlockNamed(ctx, "own", "x"); err != nil {
+		t.Error(err)
+	}
 }
+
+// named returns the first page of a rule.
+func (s story) named(ctx context.Context) ([]doorward.Entry, error) {
+	all, _, err := s.AppendEntriesContext(ctx, nil, "own", doorward.ShowLocked, 0, 9, at(8))
+	return all, err
+}
+
+// A listerStore has two entries in every rule, by names.
+type listerStore struct{ operatorStore }
+
+func (s *listerStore) AppendEntries(_ context.Context, dst []doorward.Entry, rule *guard.Rule, c guard.Cursor, places int, _ time.Time) ([]doorward.Entry, guard.Cursor, error) {
+	_, err := s.of(rule, doorward.Key{}, fmt.Sprintf("%d from %d of", places, c))
+	return append(dst, doorward.Entry{Name: "locked", LockedUntil: at(9)}, doorward.Entry{Name: "free", Pending: 1}), c + 1, err
+}
+
+func (s *listerStore) LookNamed(_ context.Context, rule *guard.Rule, name string, _ time.Time) (doorward.Entry, bool, doorward.Decision, error) {
+	_, err := s.of(rule, doorward.Key{}, "look "+name)
+	return doorward.Entry{Name: name}, rule.Name != "subject", doorward.Decision{Reason: doorward.Locked}, err
+}
+
+func (s *listerStore) UnlockNamed(_ context.Context, rule *guard.Rule, name string) error {
+	_, err := s.of(rule, doorward.Key{}, "unlock "+name)
+	return err
+}
+
+func (s *listerStore) Name(*guard.Rule, doorward.Key) string { return "" }
+
+func TestLister(t *testing.T) {
+	ctx := context.Background()
+	store := &listerStore{operatorStore{limiterStore: limiterStore{limiters: map[string]*lockout.Limiter{}}}}
+	s := tell(t, guard.Config{Store: store, Rules: []guard.Rule{
+		{Name: "own", Lockout: free(2, time.Minute, time.Minute)},
+		{Name: "subject", Per: guard.Subject, Lockout: free(9, time.Minute, time.Minute)},
+		{Name: "all", Per: guard.Everyone, Lockout: free(9, time.Minute, time.Minute)},
+	}})
+	for show, want := range map[doorward.Show]string{doorward.ShowAll: "first locked free", doorward.ShowLocked: "first locked", doorward.ShowPending: "first free"} {
+		page, c, err := s.AppendEntriesContext(ctx, []doorward.Entry{{Name: "first"}}, "own", show, 7, 1000, at(0))
+		var names []string
+		for _, e := range page {
+			names = append(names, e.Name)
+		}
+		if got := strings.Join(names, " "); got != want || c != 8 || err != nil || store.asked[len(store.asked)-1] != "256 from 7 of own" {
+			t.Errorf("%d: %q, %d, %v; asked %q", show, got, c, err, store.asked)
+		}
+	}
+	found, err := s.LookupNamed(ctx, "x", at(0))
+	if err != nil || len(found) != 2 || found[0].Rule != "all" || found[1].Rule != "own" || found[0].Per != guard.Everyone || found[0].Name != "x" || !found[0].Tracked || found[0].Decision.Reason != doorward.Locked {
+		t.Errorf("%+v, %v", found, err)
+	}
+	store.asked = nil
+	if err := errors.Join(s.UnlockNamed(ctx, "own", "x"), s.UnlockNamed(ctx, "", "y")); err != nil || strings.Join(store.asked, ", ") != "unlock x own, unlock y all, unlock y own, unlock y subject" {
+		t.Errorf("asked %q, %v", store.asked, err)
+	}
+	store.failing = "own"
+	for what, err := range map[string]error{
+		"pages": second(s.named(ctx)), "look": second(s.LookupNamed(ctx, "x", at(0))), "unlock": s.UnlockNamed(ctx, "", "x"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), `"own": out of order`) {
+			t.Errorf("%s of a rule that fails: %v", what, err)
+		}
+	}
+	for what, err := range map[string]error{"pages": third(s.AppendEntriesContext(ctx, nil, "none", 0, 0, 1, at(0))), "unlock": s.UnlockNamed(ctx, "none", "x")} {
+		if err == nil || !strings.Contains(err.Error(), `"none"`) {
+			t.Errorf("%s of no rule: %v", what, err)
+		}
+	}
+}
+
+func third[T, U any](_ T, _ U, err error) error { return err }
 
 func second[T any](_ T, err error) error { return err }
 

@@ -70,3 +70,18 @@ type Operator interface {
 	// Clear forgets everything that a rule counted, overflow entries too.
 	Clear(ctx context.Context, rule *Rule) error
 }
+
+// A Lister is an Operator that lists its entries by names of its own, since it does not
+// know their keys. A name is of letters and digits, and always the same for a key of a rule.
+type Lister interface {
+	Operator
+	// AppendEntries appends to dst a page of the live entries of a rule, at most one for
+	// each place that it looks at, and returns where to go on, 0 at the end.
+	AppendEntries(ctx context.Context, dst []doorward.Entry, rule *Rule, c Cursor, places int, now time.Time) ([]doorward.Entry, Cursor, error)
+	// LookNamed is Look by a name; there is no entry of one that the rule does not have.
+	LookNamed(ctx context.Context, rule *Rule, name string, now time.Time) (doorward.Entry, bool, doorward.Decision, error)
+	// UnlockNamed is Unlock by a name.
+	UnlockNamed(ctx context.Context, rule *Rule, name string) error
+	// Name returns the name of a key.
+	Name(rule *Rule, k doorward.Key) string
+}

@@ -26,7 +26,7 @@ import (
 
 var ctx = context.Background()
 
-var _ guard.Operator = (*Store)(nil)
+var _ guard.Lister = (*Store)(nil)
 
 func options(addr ...string) Options {
 	// A busy machine may need more than the usual deadline, which is not what is tested here.

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/doorward/doorward"
 	"github.com/doorward/doorward/guard"
 	"github.com/doorward/doorward/redisstore/internal/breaker"
 	"github.com/doorward/doorward/redisstore/internal/front"
@@ -46,11 +45,11 @@ func ParseMode(s string) (Mode, error) {
 	return Mode(m), nil
 }
 
-// A Store keeps the counts of one guard: it is a guard.Store, guard.Checker and guard.Operator, safe
+// A Store keeps the counts of one guard: it is a guard.Store, guard.Checker and guard.Lister, safe
 // for concurrent use. Give it to guard.Config, and to no other guard; a guard that is reloaded
 // keeps it. Attempts are made with AttemptContext and settled with SettleContext; each is decided
 // within the Deadline, or three times that if it comes from a known device for which there is no
-// room. What it shows to an Operator may take up to ten seconds.
+// room. What it shows to who is on call may take up to ten seconds.
 type Store struct {
 	whole
 	front *front.Store
@@ -63,7 +62,7 @@ type Store struct {
 type whole interface {
 	guard.Store
 	guard.Checker
-	guard.Operator
+	guard.Lister
 }
 
 // Store returns the store of the guard of a name: 1 to 64 letters, digits and any of "._/-",
@@ -144,31 +143,6 @@ type Alone struct {
 
 // Alone returns what was decided without the server.
 func (s *Store) Alone() Alone { return Alone(s.front.Counts()) }
-
-// A Cursor is a place in a walk over the entries of a rule. The zero Cursor is the beginning,
-// and what the last page returns.
-type Cursor struct{ at remote.Cursor }
-
-// MaxPage is how many places a page looks at, at most.
-const MaxPage = remote.MaxPage
-
-// A Named is an entry of which only the name of its key is known: bytes that mean nothing without
-// the Secret.
-type Named struct {
-	Name string
-	doorward.Entry
-}
-
-// AppendEntries appends to dst a page of the live entries of a rule, as far as places reach, and
-// returns where to go on. A page may be empty and not the last. An entry that was charged
-// meanwhile may be missing or there twice.
-func (s *Store) AppendEntries(ctx context.Context, dst []Named, rule *guard.Rule, c Cursor, places int, now time.Time) ([]Named, Cursor, error) {
-	page, next, err := s.far.AppendEntries(ctx, nil, rule, c.at, places, now)
-	for _, e := range page {
-		dst = append(dst, Named(e))
-	}
-	return dst, Cursor{next}, err
-}
 
 // Health is what is known of the server.
 type Health struct {

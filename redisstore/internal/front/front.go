@@ -84,7 +84,7 @@ type Counts struct {
 	Unavailable uint64 // refused undecided
 }
 
-// A Store is the guard.Store of one guard, a guard.Checker and a guard.Operator. It is safe
+// A Store is the guard.Store of one guard, a guard.Checker and a guard.Lister. It is safe
 // for concurrent use.
 type Store struct {
 	far    guard.Store
@@ -234,6 +234,13 @@ func (s *Store) Forget(rule string, k doorward.Key) {
 	s.memory.Forget(rule, k)
 }
 
+// ForgetFunc says that the keys that are meant were unlocked in the rule of a name. It
+// looks at all that is remembered of it.
+func (s *Store) ForgetFunc(rule string, meant func(doorward.Key) bool, now time.Time) {
+	s.hot.ForgetFunc(rule, meant)
+	s.memory.ForgetFunc(rule, meant, now)
+}
+
 // ForgetAll says that everything was forgotten in the rule of a name, or in all rules if
 // it is empty.
 func (s *Store) ForgetAll(rule string) {
@@ -245,19 +252,19 @@ func (s *Store) ForgetAll(rule string) {
 // not matter to them: they may know better.
 const operating = 10 * time.Second
 
-// operator returns the far Store, as one that shows what it counts.
-func (s *Store) operator(ctx context.Context) (guard.Operator, context.Context, context.CancelFunc, error) {
-	o, ok := s.far.(guard.Operator)
+// as returns the far Store as one that shows what it counts, and until when that may take.
+func as[O guard.Operator](ctx context.Context, far guard.Store) (o O, until context.Context, cancel context.CancelFunc, err error) {
+	o, ok := far.(O)
 	if !ok {
-		return nil, ctx, func() {}, guard.ErrStore
+		return o, ctx, func() {}, guard.ErrStore
 	}
-	ctx, cancel := context.WithTimeout(ctx, operating)
-	return o, ctx, cancel, nil
+	until, cancel = context.WithTimeout(ctx, operating)
+	return o, until, cancel, nil
 }
 
 // Stats asks the server for the figures of a rule.
 func (s *Store) Stats(ctx context.Context, rule *guard.Rule) (doorward.Stats, error) {
-	o, ctx, cancel, err := s.operator(ctx)
+	o, ctx, cancel, err := as[guard.Operator](ctx, s.far)
 	defer cancel()
 	if err != nil {
 		return doorward.Stats{}, err
@@ -267,7 +274,7 @@ func (s *Store) Stats(ctx context.Context, rule *guard.Rule) (doorward.Stats, er
 
 // Look asks the server what it knows of a key.
 func (s *Store) Look(ctx context.Context, rule *guard.Rule, k doorward.Key, now time.Time) (doorward.Entry, bool, doorward.Decision, error) {
-	o, ctx, cancel, err := s.operator(ctx)
+	o, ctx, cancel, err := as[guard.Operator](ctx, s.far)
 	defer cancel()
 	if err != nil {
 		return doorward.Entry{}, false, doorward.Decision{}, err
@@ -277,7 +284,7 @@ func (s *Store) Look(ctx context.Context, rule *guard.Rule, k doorward.Key, now 
 
 // Unlock forgets a key on the server and in this process: there, after an error too.
 func (s *Store) Unlock(ctx context.Context, rule *guard.Rule, k doorward.Key) error {
-	o, ctx, cancel, err := s.operator(ctx)
+	o, ctx, cancel, err := as[guard.Operator](ctx, s.far)
 	defer cancel()
 	if err == nil {
 		err = o.Unlock(ctx, rule, k)
@@ -289,11 +296,50 @@ func (s *Store) Unlock(ctx context.Context, rule *guard.Rule, k doorward.Key) er
 // Clear forgets everything of a rule on the server and in this process: there, after an
 // error too.
 func (s *Store) Clear(ctx context.Context, rule *guard.Rule) error {
-	o, ctx, cancel, err := s.operator(ctx)
+	o, ctx, cancel, err := as[guard.Operator](ctx, s.far)
 	defer cancel()
 	if err == nil {
 		err = o.Clear(ctx, rule)
 	}
 	s.ForgetAll(rule.Name)
 	return err
+}
+
+// AppendEntries asks the server for a page of the entries of a rule.
+func (s *Store) AppendEntries(ctx context.Context, dst []doorward.Entry, rule *guard.Rule, c guard.Cursor, places int, now time.Time) ([]doorward.Entry, guard.Cursor, error) {
+	o, ctx, cancel, err := as[guard.Lister](ctx, s.far)
+	defer cancel()
+	if err != nil {
+		return dst, 0, err
+	}
+	return o.AppendEntries(ctx, dst, rule, c, places, now)
+}
+
+// LookNamed asks the server what it knows of a key by its name.
+func (s *Store) LookNamed(ctx context.Context, rule *guard.Rule, name string, now time.Time) (doorward.Entry, bool, doorward.Decision, error) {
+	o, ctx, cancel, err := as[guard.Lister](ctx, s.far)
+	defer cancel()
+	if err != nil {
+		return doorward.Entry{}, false, doorward.Decision{}, err
+	}
+	return o.LookNamed(ctx, rule, name, now)
+}
+
+// UnlockNamed forgets a key by its name on the server. Here it is forgotten as in every
+// other process: when the server tells of it.
+func (s *Store) UnlockNamed(ctx context.Context, rule *guard.Rule, name string) error {
+	o, ctx, cancel, err := as[guard.Lister](ctx, s.far)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	return o.UnlockNamed(ctx, rule, name)
+}
+
+// Name returns what the server calls a key.
+func (s *Store) Name(rule *guard.Rule, k doorward.Key) string {
+	if o, ok := s.far.(guard.Lister); ok {
+		return o.Name(rule, k)
+	}
+	return ""
 }

@@ -654,6 +654,81 @@ func TestOperator(t *testing.T) {
 	})
 }
 
+// A named store calls keys as they are written.
+type named struct{ *faulty.Store }
+
+func (s named) AppendEntries(ctx context.Context, dst []doorward.Entry, r *guard.Rule, c guard.Cursor, places int, now time.Time) ([]doorward.Entry, guard.Cursor, error) {
+	_, err := s.Stats(ctx, r)
+	return append(dst, doorward.Entry{Name: "192.0.2.1"}), c + guard.Cursor(places), err
+}
+
+func (s named) LookNamed(ctx context.Context, r *guard.Rule, name string, now time.Time) (doorward.Entry, bool, doorward.Decision, error) {
+	return s.Look(ctx, r, doorward.KeyFromAddr(netip.MustParseAddr(name)), now)
+}
+
+func (s named) UnlockNamed(ctx context.Context, r *guard.Rule, name string) error {
+	return s.Unlock(ctx, r, doorward.KeyFromAddr(netip.MustParseAddr(name)))
+}
+
+func (s named) Name(_ *guard.Rule, k doorward.Key) string { return k.String() }
+
+func TestLister(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		far := named{faulty.New()}
+		n := start(t, far, Local, five())
+		n.Store.Subscribed(time.Now())
+		q := from("192.0.2.1")
+		n.guesses(6, q)
+		all := func(n node) []error {
+			page, c, list := n.AppendEntriesContext(ctx, nil, "own", doorward.ShowAll, 3, 4, time.Now())
+			found, look := n.LookupNamed(ctx, "192.0.2.1", time.Now())
+			if list == nil && (len(page) != 1 || c != 7) || look == nil && (len(found) != 1 || found[0].Count != 5) {
+				t.Errorf("%+v, %d, %+v", page, c, found)
+			}
+			return []error{list, look, n.UnlockNamed(ctx, "", "192.0.2.2")}
+		}
+		for i, err := range all(n) {
+			if err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		if name := n.Store.Name(&n.Rules()[0], doorward.KeyFromAddr(q.Addr)); name != "192.0.2.1" {
+			t.Errorf("it is called %q", name)
+		}
+		if err := n.UnlockNamed(ctx, "own", "192.0.2.1"); err != nil {
+			t.Fatal(err)
+		}
+		meant := func(k doorward.Key) bool { return k == doorward.KeyFromAddr(q.Addr) }
+		n.Store.ForgetFunc("own", meant, time.Now()) // as the server tells
+		if admitted := n.guesses(6, q); admitted != 5 {
+			t.Errorf("%d admitted after the unlock", admitted)
+		}
+		if err := n.UnlockNamed(ctx, "own", "192.0.2.1"); err != nil {
+			t.Fatal(err)
+		}
+		n.Store.ForgetFunc("own", meant, time.Now())
+		far.Set(down)
+		if admitted := n.guesses(6, q); admitted != 5 { // what Note told memory is forgotten too
+			t.Errorf("%d admitted after the unlock, while the server is down", admitted)
+		}
+		far.Set(faulty.Plan{Before: operating + 1})
+		for i, err := range all(n) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		none := start(t, faulty.New(), Closed, five())
+		for i, err := range all(none) {
+			if !errors.Is(err, guard.ErrStore) {
+				t.Errorf("%d of a Store that is no Lister: %v", i, err)
+			}
+		}
+		if name := none.Store.Name(&none.Rules()[0], doorward.Key{}); name != "" {
+			t.Errorf("it is called %q", name)
+		}
+	})
+}
+
 func TestConfig(t *testing.T) {
 	for want, c := range map[string]Config{
 		"front: Mode must be Local, Closed or FailOpen, got 3": {Mode: 3},

@@ -154,9 +154,15 @@ func (t *Table) Forget(rule string, key doorward.Key) {
 // ForgetAll says that all keys were unlocked in the rule of a name, or in all rules if it
 // is empty. It looks at every place.
 func (t *Table) ForgetAll(rule string) {
+	t.ForgetFunc(rule, func(doorward.Key) bool { return true })
+}
+
+// ForgetFunc says that the keys that are meant were unlocked in the rule of a name, or in
+// all rules if it is empty. It looks at every place.
+func (t *Table) ForgetFunc(rule string, meant func(doorward.Key) bool) {
 	t.news.Add(1)
 	for i := range t.places {
-		if e := t.places[i].Load(); e != nil && (rule == "" || e.of.rule == rule) {
+		if e := t.places[i].Load(); e != nil && (rule == "" || e.of.rule == rule) && meant(e.of.key) {
 			t.places[i].CompareAndSwap(e, nil)
 		}
 	}

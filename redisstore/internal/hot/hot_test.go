@@ -290,6 +290,27 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// Who is meant is forgotten in one rule, and answers that are under way are too.
+func TestForgetFunc(t *testing.T) {
+	table := New(64)
+	news := table.News()
+	for i := range 8 {
+		table.Remember(news, "own", key(i), locked(time.Minute), at(0))
+		table.Remember(news, "wide", key(i), locked(time.Minute), at(0))
+	}
+	table.ForgetFunc("own", func(k doorward.Key) bool { return k == key(3) })
+	for i := range 8 {
+		own, wide := table.Locked("own", key(i), false, at(0)), table.Locked("wide", key(i), false, at(0))
+		if own > 0 == (i == 3) || wide == 0 {
+			t.Errorf("%d is locked for %v and %v", i, own, wide)
+		}
+	}
+	table.Remember(news, "own", key(3), locked(time.Minute), at(0))
+	if left := table.Locked("own", key(3), false, at(0)); left != 0 {
+		t.Errorf("an answer from before is believed for %v", left)
+	}
+}
+
 func BenchmarkLocked(b *testing.B) {
 	h := New(0)
 	now := time.Now()

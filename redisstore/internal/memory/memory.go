@@ -206,6 +206,25 @@ func (s *Store) Forget(rule string, k doorward.Key) {
 // ForgetAll is Clear of the rule of a name, or of all rules if it is empty.
 func (s *Store) ForgetAll(rule string) { s.each(rule, func(l limiter) { l.Ledger().Clear() }) }
 
+// ForgetFunc is Unlock in the rule of a name of the keys that are meant. It looks at all
+// that the rule remembers, and holds no lock for longer than a page.
+func (s *Store) ForgetFunc(rule string, meant func(doorward.Key) bool, now time.Time) {
+	var page []doorward.Entry
+	for _, l := range s.known(rule) {
+		if l == nil {
+			continue
+		}
+		for from, more := uint32(0), true; more; more = from != 0 {
+			page, from = l.Ledger().AppendEntries(page[:0], doorward.ShowAll, from, ledger.MaxPage, now)
+			for _, e := range page {
+				if !e.Overflow && meant(e.Key) {
+					l.Ledger().Unlock(e.Key)
+				}
+			}
+		}
+	}
+}
+
 // each calls f for the limiters of one rule, or of all.
 func (s *Store) each(name string, f func(limiter)) {
 	s.mu.RLock()

@@ -302,6 +302,37 @@ func TestNote(t *testing.T) {
 	}
 }
 
+// Who is meant is forgotten in one rule, of both families.
+func TestForgetFunc(t *testing.T) {
+	rules := build(t, guard.Config{Store: memory.New(), Rules: []guard.Rule{
+		{Name: "own", Lockout: faulty.Free(3, time.Minute, time.Minute, 2048)},
+		{Name: "wide", V4: 24, V6: 48, Lockout: faulty.Free(3, time.Minute, time.Minute, 2048)},
+	}}).Rules()
+	s := memory.New()
+	var keys []doorward.Key
+	for i := range 600 { // more than a page
+		a := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+		if i%2 == 1 {
+			a = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, byte(i >> 8), byte(i)})
+		}
+		keys = append(keys, doorward.KeyFromAddr(a))
+		for r := range rules {
+			c := charge(&rules[r], keys[i], 0)
+			s.Reserve(ctx, c)
+			s.Settle(ctx, c)
+		}
+	}
+	meant := map[doorward.Key]bool{keys[4]: true, keys[5]: true, keys[598]: true, keys[599]: true}
+	s.ForgetFunc("own", func(k doorward.Key) bool { return meant[k] }, at(1))
+	for _, k := range keys {
+		own, _, _, _ := s.Look(ctx, &rules[0], k, at(1))
+		wide, _, _, _ := s.Look(ctx, &rules[1], k, at(1))
+		if own.Count == 0 != meant[k] || wide.Count != 1 {
+			t.Errorf("%v counts %d and %d", k, own.Count, wide.Count)
+		}
+	}
+}
+
 // A guard that is reloaded goes on with what was counted, under its new limits.
 func TestReload(t *testing.T) {
 	k := doorward.KeyFromAddr(netip.MustParseAddr("192.0.2.1"))

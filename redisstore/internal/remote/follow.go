@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/doorward/doorward"
@@ -23,19 +24,29 @@ type Follower interface {
 	Subscribed(now time.Time)
 	// Heard says that it was told of everything until now.
 	Heard(now time.Time)
-	// Forget and ForgetAll say that a key, or all of them, were forgotten in a rule.
+	// Forget, ForgetFunc and ForgetAll say that a key, those that are meant, or all of them, were
+	// forgotten in a rule.
 	Forget(rule string, k doorward.Key)
+	ForgetFunc(rule string, meant func(doorward.Key) bool, now time.Time)
 	ForgetAll(rule string)
 }
 
 // A notice is what nodes tell each other: that a key or a rule was forgotten, or, without either,
 // a heartbeat.
 type notice struct {
+	what byte
 	rule string
 	key  doorward.Key
-	one  bool // key, not all of the rule
+	name string // of a key that whoever forgot it does not know
 	beat uint64
 }
+
+// What was forgotten of a rule.
+const (
+	everyKey = iota
+	oneKey
+	oneName
+)
 
 // Notices are sealed with a key from the secret: nobody else can read a key out of one, or write
 // one.
@@ -51,13 +62,13 @@ func sealer(c Config) cipher.AEAD {
 
 func (n notice) seal(a cipher.AEAD) string {
 	b := binary.BigEndian.AppendUint64(nil, n.beat)
-	if n.one {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
-	}
+	b = append(b, n.what)
 	b, _ = n.key.AppendBinary(b) // never fails
-	return string(a.Seal(nil, nil, append(b, n.rule...), nil))
+	b = append(b, n.rule...)
+	if n.what == oneName {
+		b = append(append(b, 0), n.name...) // no rule's name has a zero
+	}
+	return string(a.Seal(nil, nil, b, nil))
 }
 
 func open(a cipher.AEAD, text string) (n notice, err error) {
@@ -69,7 +80,8 @@ func open(a cipher.AEAD, text string) (n notice, err error) {
 	if len(b) < 9+keyLen {
 		return n, errors.New("redisstore: notice is too short")
 	}
-	n.beat, n.one, n.rule = binary.BigEndian.Uint64(b), b[8] == 1, string(b[9+keyLen:])
+	n.beat, n.what = binary.BigEndian.Uint64(b), b[8]
+	n.rule, n.name, _ = strings.Cut(string(b[9+keyLen:]), "\x00")
 	return n, n.key.UnmarshalBinary(b[9 : 9+keyLen])
 }
 
@@ -140,8 +152,13 @@ func (s *Store) Follow(ctx context.Context, f Follower) error {
 			if age := time.Since(since) - time.Duration(n.beat^mine); age >= 0 && age < time.Minute && n.beat != 0 {
 				f.Heard(time.Now().Add(-age))
 			}
-		case n.one:
+		case n.what == oneKey:
 			f.Forget(n.rule, n.key)
+		case n.what == oneName:
+			if v, ok := s.rules.Load(n.rule); ok { // else nothing was charged from here
+				r := v.(*rule)
+				f.ForgetFunc(n.rule, func(k doorward.Key) bool { return r.name(k) == n.name }, time.Now())
+			}
 		default:
 			f.ForgetAll(n.rule)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash"
 	"strconv"
@@ -121,6 +122,7 @@ func (r *rule) table(k doorward.Key) *table {
 // A place is where one key of a rule is kept.
 type place struct {
 	base, key string // what the keys of its partition begin with, and its own
+	partition int    // of bases
 	shared    []string
 	name      Name
 	check     uint64 // what its tickets are told by
@@ -138,9 +140,12 @@ func (r *rule) place(k doorward.Key) (at place) {
 	t.macs.Put(mac)
 	at.name = Name(sum[:16])
 	at.check = binary.LittleEndian.Uint64(sum[16:24]) >> 1
-	partition := binary.LittleEndian.Uint64(sum[24:]) % uint64(len(t.bases))
+	partition := int(binary.LittleEndian.Uint64(sum[24:]) % uint64(len(t.bases)))
 	base := t.bases[partition]
-	at.base, at.shared = base, t.shared[partition]
+	at.base, at.shared, at.partition = base, t.shared[partition], partition
+	if t == &r.tables[1] {
+		at.partition += len(r.tables[0].bases)
+	}
 	switch at.loopback = k.IsLoopback(); {
 	case !at.loopback:
 		at.key = base + string(sum[:16])
@@ -157,4 +162,38 @@ func (r *rule) place(k doorward.Key) (at place) {
 // of all of them does nothing.
 func (at *place) keys() []string {
 	return append([]string{at.key, at.base + "o"}, at.shared...)
+}
+
+// Name returns what a key is called when entries are listed: its partition and the end of its key
+// there, in hexadecimal. Loopback addresses have one for each partition.
+func (s *Store) Name(of *guard.Rule, k doorward.Key) string { return s.rule(of).name(k) }
+
+func (r *rule) name(k doorward.Key) string {
+	at := r.place(k)
+	return name(at.partition, at.key[len(at.base):])
+}
+
+func name(partition int, member string) string {
+	return hex.EncodeToString(append(binary.BigEndian.AppendUint16(nil, uint16(partition)), member...))
+}
+
+// named returns where what has a name is kept, if a key of r may have it.
+func (r *rule) named(name string) (at place, ok bool) {
+	b, err := hex.DecodeString(name)
+	if err != nil || len(b) < 3 {
+		return at, false
+	}
+	member := string(b[2:])
+	at.loopback = member == "4" || member == "6"
+	at.partition = int(binary.BigEndian.Uint16(b))
+	if at.partition >= len(r.bases()) || !at.loopback && len(member) != len(at.name) {
+		return at, false
+	}
+	table, i := &r.tables[0], at.partition
+	if i >= len(table.bases) {
+		table, i = &r.tables[1], i-len(table.bases)
+	}
+	at.base, at.shared = table.bases[i], table.shared[i]
+	at.key = at.base + member
+	return at, true
 }

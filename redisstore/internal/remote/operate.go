@@ -66,9 +66,26 @@ func entry(b string, now time.Time) (e doorward.Entry) {
 
 // Look returns what is known of a key, whether it has an entry of its own, and what it would be
 // answered. It charges nothing.
-func (s *Store) Look(ctx context.Context, of *guard.Rule, k doorward.Key, now time.Time) (e doorward.Entry, tracked bool, d doorward.Decision, err error) {
+func (s *Store) Look(ctx context.Context, of *guard.Rule, k doorward.Key, now time.Time) (doorward.Entry, bool, doorward.Decision, error) {
 	r := s.rule(of)
-	at := r.place(k)
+	e, tracked, d, err := s.look(ctx, r, r.place(k), now)
+	e.Key = k
+	return e, tracked, d, err
+}
+
+// LookNamed is Look by the name of a key.
+func (s *Store) LookNamed(ctx context.Context, of *guard.Rule, name string, now time.Time) (e doorward.Entry, tracked bool, d doorward.Decision, err error) {
+	r := s.rule(of)
+	at, ok := r.named(name)
+	if !ok {
+		return e, false, d, nil
+	}
+	e, tracked, d, err = s.look(ctx, r, at, now)
+	e.Name = name
+	return e, tracked, d, err
+}
+
+func (s *Store) look(ctx context.Context, r *rule, at place, now time.Time) (e doorward.Entry, tracked bool, d doorward.Decision, err error) {
 	args := []string{argument(0, doorward.Ticket{}, r, &at)}
 	reply, err := s.call(ctx, s.library.Look, []place{at}, args, []guard.Charge{{Now: now}})
 	if err != nil {
@@ -77,20 +94,31 @@ func (s *Store) Look(ctx context.Context, of *guard.Rule, k doorward.Key, now ti
 	if len(reply) != finding {
 		return e, false, d, fmt.Errorf("redisstore: reply must be %d bytes, got %d", finding, len(reply))
 	}
-	e = entry(reply[judgement+1:], now)
-	e.Key = k
-	return e, reply[judgement] != 0, decision(reply), nil
+	return entry(reply[judgement+1:], now), reply[judgement] != 0, decision(reply), nil
 }
 
 // Unlock forgets a key, what it counted, its lockout and its reservations, and tells all who
 // follow. After an error it may be forgotten or not.
 func (s *Store) Unlock(ctx context.Context, of *guard.Rule, k doorward.Key) error {
 	r := s.rule(of)
-	at := r.place(k)
+	return s.unlock(ctx, r, r.place(k), notice{what: oneKey, rule: of.Name, key: k})
+}
+
+// UnlockNamed is Unlock by the name of a key.
+func (s *Store) UnlockNamed(ctx context.Context, of *guard.Rule, name string) error {
+	r := s.rule(of)
+	at, ok := r.named(name)
+	if !ok {
+		return nil
+	}
+	return s.unlock(ctx, r, at, notice{what: oneName, rule: of.Name, name: name})
+}
+
+func (s *Store) unlock(ctx context.Context, r *rule, at place, n notice) error {
 	if _, err := s.each(ctx, s.library.Unlock, []place{at}, []string{argument(0, doorward.Ticket{}, r, &at)}, []guard.Charge{{Now: time.Time{}}}); err != nil {
 		return err
 	}
-	return s.publish(ctx, notice{rule: of.Name, key: k, one: true})
+	return s.publish(ctx, n)
 }
 
 // clearing is how many entries are forgotten at a time.
@@ -115,32 +143,20 @@ func (s *Store) Clear(ctx context.Context, of *guard.Rule) error {
 	return s.publish(ctx, notice{rule: of.Name})
 }
 
-// Named is an entry of which only the name of its key is known. Loopback addresses and the
-// overflow entry have a byte for a name.
-type Named struct {
-	Name string
-	doorward.Entry
-}
-
-// A Cursor is a place in a walk over the entries of a rule. The zero Cursor is the beginning,
-// and what the last page returns.
-type Cursor struct{ partition, from int }
-
-// MaxPage is how many places a page looks at, at most.
-const MaxPage = 256
-
-// AppendEntries appends to dst a page of the live entries of a rule and returns where to go on. It
-// looks at as many places of one partition as it is told, in the order in which they may be
-// forgotten. An entry that moves in that order meanwhile may be missing or there twice.
-func (s *Store) AppendEntries(ctx context.Context, dst []Named, of *guard.Rule, c Cursor, places int, now time.Time) ([]Named, Cursor, error) {
+// AppendEntries appends to dst a page of the live entries of a rule, by their names, and returns
+// where to go on. It looks at as many places of one partition as it is told, at most guard.MaxPage, in the
+// order in which they may be forgotten, by one call. An entry that moves in that order meanwhile may
+// be missing or there twice.
+func (s *Store) AppendEntries(ctx context.Context, dst []doorward.Entry, of *guard.Rule, c guard.Cursor, places int, now time.Time) ([]doorward.Entry, guard.Cursor, error) {
 	r := s.rule(of)
 	bases := r.bases()
-	if c.partition < 0 || c.partition >= len(bases) {
-		return dst, Cursor{}, nil
+	partition, from := c>>32, uint32(c)
+	if partition >= guard.Cursor(len(bases)) {
+		return dst, 0, nil
 	}
-	places = max(1, min(places, MaxPage))
-	args := []string{argument(0, doorward.Ticket{}, r, &place{}), strconv.Itoa(c.from), strconv.Itoa(places)}
-	reply, err := s.do(ctx, s.library.Page, []string{bases[c.partition] + "o"}, s.stamp(args, []guard.Charge{{Now: now}}))
+	places = max(1, min(places, guard.MaxPage))
+	args := []string{argument(0, doorward.Ticket{}, r, &place{}), strconv.FormatUint(uint64(from), 10), strconv.Itoa(places)}
+	reply, err := s.do(ctx, s.library.Page, []string{bases[partition] + "o"}, s.stamp(args, []guard.Charge{{Now: now}}))
 	if err != nil {
 		return dst, c, err
 	}
@@ -153,9 +169,11 @@ func (s *Store) AppendEntries(ctx context.Context, dst []Named, of *guard.Rule, 
 		if err != nil || len(text) <= description {
 			return dst, c, fmt.Errorf("redisstore: entry of %d bytes: %w", len(text), err)
 		}
-		name := text[:len(text)-description]
-		e := Named{name, entry(text[len(name):], now)}
-		e.Overflow = name == "+"
+		member := text[:len(text)-description]
+		e := entry(text[len(member):], now)
+		if e.Overflow = member == "+"; !e.Overflow {
+			e.Name = name(int(partition), member)
+		}
 		dst = append(dst, e)
 	}
 	next, err := items[0].AsInt64()
@@ -163,9 +181,9 @@ func (s *Store) AppendEntries(ctx context.Context, dst []Named, of *guard.Rule, 
 	case err != nil:
 		return dst, c, fmt.Errorf("redisstore: page: %w", err)
 	case next > 0:
-		return dst, Cursor{c.partition, int(next)}, nil
-	case c.partition+1 < len(bases):
-		return dst, Cursor{partition: c.partition + 1}, nil
+		return dst, partition<<32 | guard.Cursor(uint32(next)), nil
+	case partition+1 < guard.Cursor(len(bases)):
+		return dst, (partition + 1) << 32, nil
 	}
-	return dst, Cursor{}, nil
+	return dst, 0, nil
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -393,6 +394,10 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.await(t, "forget network "+k.String())
+	if err := one.UnlockNamed(ctx, &rs[0], two.Name(&rs[0], addr(7))); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "forget meant network "+addr(7).String())
 	if err := one.Clear(ctx, &rs[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +423,14 @@ type follower struct {
 func (f *follower) Subscribed(time.Time)               { f.told <- "subscribed" }
 func (f *follower) Heard(time.Time)                    { f.told <- "heard" }
 func (f *follower) Forget(rule string, k doorward.Key) { f.told <- "forget " + rule + " " + k.String() }
-func (f *follower) ForgetAll(rule string)              { f.told <- "forget all " + rule }
+func (f *follower) ForgetFunc(rule string, meant func(doorward.Key) bool, _ time.Time) {
+	for i := range 100 {
+		if meant(addr(i)) {
+			f.told <- "forget meant " + rule + " " + addr(i).String()
+		}
+	}
+}
+func (f *follower) ForgetAll(rule string) { f.told <- "forget all " + rule }
 
 func (f *follower) count(what string) (n int) {
 	for _, s := range f.all {
@@ -459,13 +471,14 @@ func TestOperator(t *testing.T) {
 	if err != nil || stats.Tracked != 8 || stats.OverflowCharged == 0 || stats.OverflowRefused == 0 || stats.OverflowCharged+stats.OverflowRefused != 12 {
 		t.Errorf("%+v, %v: want 8 tracked, 12 charged to or refused by two overflow entries", stats, err)
 	}
-	var all []Named
+	var all []doorward.Entry
 	over, pages := 0, 0
-	for c := (Cursor{}); ; pages++ {
-		if all, c, err = s.AppendEntries(ctx, all, &rs[0], c, 3, now); err != nil {
-			t.Fatal(err)
+	for c := guard.Cursor(0); ; pages++ {
+		before := len(all)
+		if all, c, err = s.AppendEntries(ctx, all, &rs[0], c, 3, now); err != nil || len(all) > before+3 {
+			t.Fatalf("%d on a page of 3, %v", len(all)-before, err)
 		}
-		if c == (Cursor{}) {
+		if c == 0 {
 			break
 		}
 	}
@@ -476,7 +489,7 @@ func TestOperator(t *testing.T) {
 			over++
 			continue
 		}
-		if e.Name == "6" {
+		if strings.HasSuffix(e.Name, hex.EncodeToString([]byte("6"))) && len(e.Name) == 6 {
 			if e.Pending != 1 || e.Count != 0 {
 				t.Errorf("%+v: want one pending", e)
 			}
@@ -497,6 +510,85 @@ func TestOperator(t *testing.T) {
 	}
 	if e, tracked, d, err := s.Look(ctx, &rs[0], addr(1000), now.Add(time.Second)); err != nil || tracked || !d.Overflow || e.Count != 0 {
 		t.Errorf("a stranger: %+v, %v, %+v, %v", e, tracked, d, err)
+	}
+}
+
+// Every entry is listed once, wherever it is kept, and a name from the list does what the key does.
+func TestNamed(t *testing.T) {
+	for what, servers := range map[string][]string{"one server": {server.Start(t)}, "a cluster": server.Cluster(t, 3)} {
+		t.Run(what, func(t *testing.T) {
+			client := server.Client(t, servers...)
+			rs := rules(t,
+				guard.Rule{Lockout: lock(1, time.Hour, time.Hour, holds(1000))},
+				guard.Rule{Name: "other", Lockout: lock(9, time.Hour, time.Hour, holds(1000))})
+			s := New(always(client), config("login", 8))
+			now := time.Now()
+			want := map[string]doorward.Key{}
+			keys := []doorward.Key{doorward.KeyFromAddr(netip.MustParseAddr("127.0.0.1")), doorward.KeyFromAddr(netip.IPv6Loopback())}
+			for i := range 50 {
+				v6 := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, byte(i)})
+				keys = append(keys, addr(i), doorward.KeyFromPrefix(v6, 32, 64))
+			}
+			for _, k := range keys {
+				attempt(t, s, &rs[0], k, now)
+				attempt(t, s, &rs[1], k, now)
+				want[s.Name(&rs[0], k)] = k
+			}
+			if len(want) != len(keys) {
+				t.Fatalf("%d names of %d keys", len(want), len(keys))
+			}
+			for _, places := range []int{1, 2, 3, 4, 7, 100, 1000} {
+				seen := map[string]int{}
+				for c, more := guard.Cursor(0), true; more; more = c != 0 {
+					page, next, err := s.AppendEntries(ctx, nil, &rs[0], c, places, now)
+					if err != nil || len(page) > places {
+						t.Fatalf("a page of %d has %d, %v", places, len(page), err)
+					}
+					for _, e := range page {
+						seen[e.Name]++
+						if _, known := want[e.Name]; !known || e.Count != 1 || e.LockedUntil.IsZero() || e.Overflow || e.Key != (doorward.Key{}) {
+							t.Errorf("%+v", e)
+						}
+					}
+					c = next
+				}
+				for n := range want {
+					if seen[n] != 1 {
+						t.Errorf("by %d, %s is listed %d times", places, n, seen[n])
+					}
+				}
+			}
+			for n, k := range want {
+				e, tracked, d, err := s.LookNamed(ctx, &rs[0], n, now)
+				if err != nil || !tracked || d.Reason != doorward.Locked || e.Name != n || e.Count != 1 {
+					t.Fatalf("%v: %+v, %v, %+v, %v", k, e, tracked, d, err)
+				}
+				if err := s.UnlockNamed(ctx, &rs[0], n); err != nil {
+					t.Fatal(err)
+				}
+				if e, tracked, _, err := s.Look(ctx, &rs[0], k, now); err != nil || tracked || e.Count != 0 {
+					t.Errorf("%v after its unlock: %+v, %v, %v", k, e, tracked, err)
+				}
+				if e, tracked, _, err := s.Look(ctx, &rs[1], k, now); err != nil || !tracked || e.Count != 1 {
+					t.Errorf("%v in the other rule: %+v, %v, %v", k, e, tracked, err)
+				}
+			}
+			mine := s.Name(&rs[1], addr(0))
+			for _, n := range []string{"", "0", "zz", "0000", "00002b", "00006f", "ffff" + mine[4:], mine + "00", mine[:len(mine)-2], s.Name(&rs[0], addr(0))} {
+				if e, tracked, _, err := s.LookNamed(ctx, &rs[1], n, now); tracked || e.Count != 0 || err != nil {
+					t.Errorf("%q: %+v, %v, %v", n, e, tracked, err)
+				}
+				if err := s.UnlockNamed(ctx, &rs[1], n); err != nil {
+					t.Errorf("%q: %v", n, err)
+				}
+			}
+			if _, tracked, _, err := s.LookNamed(ctx, &rs[1], mine, now); err != nil || !tracked {
+				t.Errorf("names of nothing unlocked something, %v", err)
+			}
+			if page, c, err := s.AppendEntries(ctx, nil, &rs[0], 16<<32, 1, now); len(page) != 0 || c != 0 || err != nil {
+				t.Errorf("past the end: %v, %d, %v", page, c, err)
+			}
+		})
 	}
 }
 

@@ -766,18 +766,24 @@ local function clear(keys, args)
   return call('ZCARD', keys[1]) > 0 and 1 or 0
 end
 
+-- BESIDE are the entries that are not in the order.
+local BESIDE = {'+', '4', '6'}
+
 -- page returns the live entries among the next n places from a place on: of each the end of its
--- key and figures.
+-- key and figures. The first places are those of BESIDE.
 local function page(keys, args)
   begin()
   local now = clock(args)
   local order, r, from, n = keys[1], rule(args[1]), tonumber(args[2]), tonumber(args[3])
   local base = sub(order, 1, -2)
-  local some = call('ZRANGE', order, from, from + n - 1)
-  local reply = {#some == n and from + n or 0}
-  if from == 0 then
-    some[#some + 1], some[#some + 2], some[#some + 3] = '+', '4', '6'
+  local some = {}
+  for i = from + 1, min(from + n, #BESIDE) do some[#some + 1] = BESIDE[i] end
+  if #some < n then
+    local first = from + #some - #BESIDE
+    local rest = call('ZRANGE', order, first, first + n - #some - 1)
+    for i = 1, #rest do some[#some + 1] = rest[i] end
   end
+  local reply = {#some == n and from + n or 0}
   for i = 1, #some do
     local v = call('GET', base .. some[i])
     if v then
