@@ -152,8 +152,8 @@ func (w *whom) addTo(cmd *cobra.Command) {
 	f.StringVar(&w.key, "key", "", "a `KEY` as doorward locked prints it")
 }
 
-// shortKey is how a key of a name or a pair is printed.
-var shortKey = regexp.MustCompile(`^(name|pair):[0-9A-V]{10}$`)
+// shortKey is how a key of a name or a pair is printed, or what a store calls one.
+var shortKey = regexp.MustCompile(`^((name|pair):[0-9A-V]{10}|store:([0-9a-f]{6}|[0-9a-f]{36}))$`)
 
 func (w whom) who(cmd *cobra.Command, args []string) (api.Who, error) {
 	who := api.Who{Address: w.address, Subject: w.subject, Key: w.key}

@@ -13,6 +13,7 @@ import (
 const lockedHelp = `Locked lists the keys that are locked out now: networks, and hashes of names and of
 pairs of both, with what was counted and until when. Those that are locked longest
 come first. Names are not stored, and so not listed: doorward why NAME finds one.
+A store that nodes share does not know networks either, and keys begin with store:.
 
 With --json it prints a line of JSON for each key, as /v1/keys of the admin API has
 them, in no order, as they come.`

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -268,6 +269,62 @@ func TestSharedStore(t *testing.T) {
 	}
 	if n, statuses := f.guesses(300, 30, "open", "192.0.2.9"); n != 5 {
 		t.Errorf("back: %d reached the application, %v; want 5", n, statuses)
+	}
+}
+
+// What was locked out through one node another one lists, by what the store calls it, and unlocks for
+// both.
+func TestSharedList(t *testing.T) {
+	redis := freePort(t)
+	redisServer(t, redis)
+	f := startFleet(t, 2, redis)
+	f.guesses(10, 1, "local", "192.0.2.1") // in turns, so both know the lockout by heart
+	f.guesses(2, 1, "local", "192.0.2.2")
+	for range 7 {
+		f.guess(0, "local", "2001:db8::1")
+	}
+	locked := func(node int) (keys []string) {
+		t.Helper()
+		for line := range strings.Lines(f.run("locked", "--json", "--admin", f.admin[node])) {
+			var k struct {
+				Guard, Rule, Key string
+				Count            int
+				LockedUntil      time.Time `json:"locked_until"`
+			}
+			if err := json.Unmarshal([]byte(line), &k); err != nil || k.Guard != "local" || k.Rule != "own" || k.Count != 5 || time.Until(k.LockedUntil) < 5*time.Minute {
+				t.Errorf("%+v, %v", k, err)
+			}
+			keys = append(keys, k.Key)
+		}
+		return keys
+	}
+	keys := locked(1)
+	if len(keys) != 2 || !strings.HasPrefix(keys[0], "store:") || strings.Join(keys, " ") != strings.Join(locked(0), " ") {
+		t.Fatalf("node 1 lists %q, node 0 %q", keys, locked(0))
+	}
+	if out := f.run("locked", "--admin", f.admin[1]); !strings.Contains(out, "2 keys locked\n") || !strings.Contains(out, keys[0]) || !strings.Contains(out, "local/own (network: ") {
+		t.Errorf("locked:\n%s", out)
+	}
+	out, err := exec.Command(binary, "why", keys[0], "--admin", f.admin[1]).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), keys[0]) || !strings.Contains(string(out), "locked") {
+		t.Errorf("why: %v\n%s", err, out)
+	}
+	for i, key := range keys { // whose it is does not say
+		out := f.run("unlock", "--key", key, "--admin", f.admin[1], "--reason", "a test")
+		if !strings.Contains(out, "Forgotten: 1 key.") || !strings.Contains(out, key) {
+			t.Errorf("unlock:\n%s", out)
+		}
+		if left := locked(0); len(left) != 1-i || i == 0 && left[0] != keys[1] {
+			t.Errorf("%s is unlocked, and locked are %q", key, left)
+		}
+	}
+	for i := range f.nodes {
+		for _, from := range []string{"192.0.2.1", "2001:db8::1"} {
+			until(t, fmt.Sprintf("the unlock of %s at node %d", from, i), func() bool { return f.guess(i, "local", from) == 200 })
+		}
+	}
+	if out, err := exec.Command(binary, "unlock", "--key", keys[0]+"00", "--admin", f.admin[0], "--reason", "a test").CombinedOutput(); err == nil || !strings.Contains(string(out), "Nothing was counted") {
+		t.Errorf("unlock of nobody: %v\n%s", err, out)
 	}
 }
 

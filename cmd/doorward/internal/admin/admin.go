@@ -215,7 +215,7 @@ func (s *Server) problem(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &p):
 	case errors.Is(err, guard.ErrStore):
-		p = Errorf(http.StatusNotImplemented, "the counts are in a store that all nodes share: this cannot be asked of one of them yet")
+		p = Errorf(http.StatusNotImplemented, "the counts are in a store, which does not know this of keys: ask by address, subject, or a key that begins with store:")
 	case errors.Is(err, hub.ErrFull):
 		p = Errorf(http.StatusServiceUnavailable, "%d streams of events are open already", hub.Streams)
 	default:

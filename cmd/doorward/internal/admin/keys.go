@@ -26,6 +26,7 @@ const (
 	defaultKeys = 100
 	maxKeys     = 1_000
 	maxPlaces   = 1 << 16 // that are looked at, a page of guard.MaxPage at a time
+	pageTime    = time.Second
 )
 
 var states = map[string]doorward.Show{"": doorward.ShowAll, "all": doorward.ShowAll, "locked": doorward.ShowLocked, "pending": doorward.ShowPending}
@@ -54,17 +55,19 @@ func (s *Server) keys(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
+	defer cancel()
 	page := api.Page{Keys: []api.Key{}}
 	var entries []doorward.Entry
 	now := time.Now()
 	for places := maxPlaces; at < len(seats); {
-		if len(page.Keys) == limit || places <= 0 {
+		if len(page.Keys) == limit || places <= 0 || time.Since(now) > pageTime {
 			page.Next = seats[at].mark(cursor)
 			break
 		}
 		n := min(guard.MaxPage, limit-len(page.Keys))
-		if entries, cursor, err = seats[at].guard.AppendEntries(entries[:0], seats[at].rule.Name, show, cursor, n, now); err != nil {
-			return nil, err
+		if entries, cursor, err = seats[at].guard.AppendEntriesContext(ctx, entries[:0], seats[at].rule.Name, show, cursor, n, now); err != nil {
+			return nil, unanswered(err)
 		}
 		places -= n
 		for _, e := range entries {
@@ -138,12 +141,18 @@ func resume(seats []seat, mark string) (at int, c guard.Cursor, err error) {
 // key is an entry as the API has it.
 func (t seat) key(e doorward.Entry) api.Key {
 	k := api.Key{Guard: t.guard.Name, Rule: t.rule.Name, Key: e.Key.String(), Overflow: e.Overflow, Count: e.Count, Pending: e.Pending}
-	if e.Overflow {
+	switch {
+	case e.Overflow:
 		k.Key = "overflow"
+	case e.Name != "":
+		k.Key = stored + e.Name
 	}
 	k.LockedUntil, k.ForgottenAt = stamp(e.LockedUntil), stamp(e.ForgottenAt)
 	return k
 }
+
+// stored begins what is shown of a key that a store has a name for.
+const stored = "store:"
 
 // stamp is a time for an answer, nil for none.
 func stamp(t time.Time) *time.Time {
@@ -166,6 +175,7 @@ type person struct {
 	network netip.Prefix // of the address or key; the zero Prefix is none
 	subject doorward.Key
 	word    string     // of a key that is no network: as Key.String has it
+	name    string     // of a key in a store
 	hash    trace.Hash // of a subject, as events have it
 }
 
@@ -199,6 +209,12 @@ func understand(who api.Who) (p person, err error) {
 	if n, err := parseNetwork(who.Key); err == nil {
 		p.network, p.Key = n, doorward.KeyFromPrefix(n.Addr(), bits(n, 32), bits(n, 64)).String()
 		return p, nil
+	}
+	if name, ok := strings.CutPrefix(who.Key, stored); ok {
+		if _, err := hex.DecodeString(name); err == nil && name != "" {
+			p.name = name
+			return p, nil
+		}
 	}
 	if b, err := hex.DecodeString(who.Key); err == nil && copy(p.hash[:], b) == len(p.hash) && len(b) == len(p.hash) {
 		return p, nil
@@ -277,12 +293,18 @@ func (s *Server) find(ctx context.Context, g Guard, p person, now time.Time) (al
 	if p.word != "" || p.hash != (trace.Hash{}) {
 		return s.search(g, p, now)
 	}
-	findings, err := g.LookupContext(ctx, p.request(), now)
+	var findings []guard.Finding
+	if p.name != "" {
+		findings, err = g.LookupNamed(ctx, p.name, now)
+	} else {
+		findings, err = g.LookupContext(ctx, p.request(), now)
+	}
 	if err != nil {
 		return nil, unanswered(err)
 	}
 	for _, f := range findings {
 		switch {
+		case p.name != "":
 		case p.Key != "" && f.Key.String() != p.Key:
 			continue
 		case f.Per == guard.Network:
@@ -430,12 +452,18 @@ func (s *Server) unlock(r *http.Request) (any, error) {
 			if in.Rule != "" && f.Rule != in.Rule || !f.Tracked || in.Rule == "" && !p.owns(f) {
 				continue
 			}
-			if err := t.guard.UnlockContext(ctx, f.Rule, f.Entry.Key); err != nil {
+			if p.name != "" {
+				err = t.guard.UnlockNamed(ctx, f.Rule, p.name)
+			} else {
+				err = t.guard.UnlockContext(ctx, f.Rule, f.Entry.Key)
+			}
+			if err != nil {
 				return nil, unanswered(err)
 			}
-			done.Keys = append(done.Keys, f.key(f.Entry))
+			k := f.key(f.Entry)
+			done.Keys = append(done.Keys, k)
 			s.daemon.Record(f.guard.record(trace.Record{
-				Time: now, Event: trace.Unlocked, Rule: f.Rule, Key: f.Entry.Key.String(), Actor: in.Actor, Why: in.Reason,
+				Time: now, Event: trace.Unlocked, Rule: f.Rule, Key: k.Key, Actor: in.Actor, Why: in.Reason,
 			}))
 		}
 	}
@@ -463,7 +491,7 @@ func unanswered(err error) error {
 func (p person) owns(f found) bool {
 	switch {
 	case f.Per == guard.Everyone:
-		return p.word != ""
+		return p.word != "" || p.name != ""
 	case f.Per != guard.Network:
 		return true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -403,6 +404,107 @@ func TestOperatedStore(t *testing.T) {
 		t.Error("it says that something changed")
 	}
 }
+
+// A store that lists what it has does so by its own names, which come back to it.
+func TestListedStore(t *testing.T) {
+	s := newStand(t)
+	l := &listed{locked: map[string]bool{}}
+	for i := range 300 {
+		l.locked[fmt.Sprintf("%04x", i)] = i%3 == 0
+	}
+	g, err := guard.New(guard.Config{Rules: []guard.Rule{rule("all", guard.Everyone, 0, 0, 5), rule("network", guard.Network, 0, 0, 5)}, Store: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guards = append(s.guards, Guard{"stored", false, []string{"stored"}, g})
+	c := s.served(t)
+	for _, limit := range []string{"1", "7", "1000"} {
+		seen := map[string]bool{}
+		for cursor, more := "", true; more; more = cursor != "" {
+			var p api.Page
+			c.get(api.KeysPath+"?state=locked&limit="+limit+"&guard=stored&cursor="+cursor, &p)
+			for _, k := range p.Keys {
+				if seen[k.Key+k.Rule] || k.Guard != "stored" || !l.locked[strings.TrimPrefix(k.Key, "store:")] {
+					t.Errorf("%+v", k)
+				}
+				seen[k.Key+k.Rule] = true
+			}
+			cursor = p.Next
+		}
+		if len(seen) != 200 {
+			t.Errorf("limit %s: %d keys, want 100 in each of two rules", limit, len(seen))
+		}
+	}
+	var w api.Why
+	c.get(api.WhyPath+"?key=store:0003", &w)
+	if len(w.Guards) != 1 || len(w.Guards[0].Rules) != 2 || w.Guards[0].Rules[0].Key.Key != "store:0003" || w.Guards[0].Allowed {
+		t.Errorf("why: %+v", w)
+	}
+	body := func(key string) string { return `{"key":"` + key + `",` + by + `}` }
+	for _, row := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{body("store:0003"), 200, `"key":"store:0003"`},
+		{body("store:0003"), 200, `{"keys":[]}`},
+		{body("store:ffff"), 200, `{"keys":[]}`},
+		{body("store:"), 400, "key must be as"},
+		{body("store:xyz"), 400, "key must be as"},
+		{`{"guard":"stored","key":"name:0000000000",` + by + `}`, 501, "in a store"},
+	} {
+		if status, body := c.ask("POST", api.UnlockPath, row.body); status != row.status || !strings.Contains(body, row.want) {
+			t.Errorf("%s: %d %s", row.body, status, body)
+		}
+	}
+	if len(l.unlocked) != 2 || l.unlocked[0] != "all 0003" || l.unlocked[1] != "network 0003" || s.changes() != 2 || s.recorded[0].Key != "store:0003" {
+		t.Errorf("unlocked %q, records %+v", l.unlocked, s.recorded)
+	}
+	l.err = errors.New("connection refused")
+	for _, target := range []string{api.KeysPath, api.WhyPath + "?key=store:0006"} {
+		if status, body := c.ask("GET", target, ""); status != 503 || !strings.Contains(body, "the store did not answer") {
+			t.Errorf("%s: %d %s", target, status, body)
+		}
+	}
+}
+
+// A listed store has the same keys in all rules.
+type listed struct {
+	operated
+	locked   map[string]bool
+	unlocked []string
+}
+
+func (l *listed) AppendEntries(ctx context.Context, dst []doorward.Entry, _ *guard.Rule, c guard.Cursor, places int, now time.Time) ([]doorward.Entry, guard.Cursor, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return dst, 0, errors.New("it may take for ever")
+	}
+	names := slices.Sorted(maps.Keys(l.locked))
+	for ; places > 0 && int(c) < len(names); places, c = places-1, c+1 {
+		e := doorward.Entry{Name: names[c], Count: 5}
+		if l.locked[e.Name] {
+			e.LockedUntil = now.Add(time.Minute)
+		}
+		dst = append(dst, e)
+	}
+	if int(c) >= len(names) {
+		c = 0
+	}
+	return dst, c, l.err
+}
+
+func (l *listed) LookNamed(_ context.Context, r *guard.Rule, name string, now time.Time) (doorward.Entry, bool, doorward.Decision, error) {
+	_, known := l.locked[name]
+	known = known && !slices.Contains(l.unlocked, r.Name+" "+name)
+	return doorward.Entry{Name: name}, known, doorward.Decision{Reason: doorward.Locked, RetryAfter: time.Minute}, l.err
+}
+
+func (l *listed) UnlockNamed(_ context.Context, r *guard.Rule, name string) error {
+	l.unlocked = append(l.unlocked, r.Name+" "+name)
+	return l.err
+}
+
+func (l *listed) Name(*guard.Rule, doorward.Key) string { return "" }
 
 type operated struct {
 	store
