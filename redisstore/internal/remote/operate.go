@@ -87,7 +87,7 @@ func (s *Store) LookNamed(ctx context.Context, of *guard.Rule, name string, now 
 
 func (s *Store) look(ctx context.Context, r *rule, at place, now time.Time) (e doorward.Entry, tracked bool, d doorward.Decision, err error) {
 	args := []string{argument(0, doorward.Ticket{}, r, &at)}
-	reply, err := s.call(ctx, s.library.Look, []place{at}, args, []guard.Charge{{Now: now}})
+	reply, err := s.call(ctx, s.functions.Look, []place{at}, args, []guard.Charge{{Now: now}})
 	if err != nil {
 		return e, false, d, err
 	}
@@ -115,7 +115,7 @@ func (s *Store) UnlockNamed(ctx context.Context, of *guard.Rule, name string) er
 }
 
 func (s *Store) unlock(ctx context.Context, r *rule, at place, n notice) error {
-	if _, err := s.each(ctx, s.library.Unlock, []place{at}, []string{argument(0, doorward.Ticket{}, r, &at)}, []guard.Charge{{Now: time.Time{}}}); err != nil {
+	if _, err := s.each(ctx, s.functions.Unlock, []place{at}, []string{argument(0, doorward.Ticket{}, r, &at)}, []guard.Charge{{Now: time.Time{}}}); err != nil {
 		return err
 	}
 	return s.publish(ctx, n)
@@ -129,7 +129,7 @@ const clearing = 500
 func (s *Store) Clear(ctx context.Context, of *guard.Rule) error {
 	for _, base := range s.rule(of).bases() {
 		for more := true; more; {
-			reply, err := s.do(ctx, s.library.Clear, []string{base + "o"}, []string{strconv.Itoa(clearing)})
+			reply, err := s.do(ctx, s.functions.Clear, []string{base + "o"}, []string{strconv.Itoa(clearing)})
 			if err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ func (s *Store) AppendEntries(ctx context.Context, dst []doorward.Entry, of *gua
 	}
 	places = max(1, min(places, guard.MaxPage))
 	args := []string{argument(0, doorward.Ticket{}, r, &place{}), strconv.FormatUint(uint64(from), 10), strconv.Itoa(places)}
-	reply, err := s.do(ctx, s.library.Page, []string{bases[partition] + "o"}, s.stamp(args, []guard.Charge{{Now: now}}))
+	reply, err := s.do(ctx, s.functions.Page, []string{bases[partition] + "o"}, s.stamp(args, []guard.Charge{{Now: now}}))
 	if err != nil {
 		return dst, c, err
 	}

@@ -41,16 +41,16 @@ type Config struct {
 
 // A Store keeps the counts of one guard. It is safe for concurrent use, and a guard.Store.
 type Store struct {
-	config  Config
-	connect Connect
-	library script.Library
-	seal    cipher.AEAD                   // of notices
-	clock   func([]guard.Charge) []string // arguments in the place of the server's clock, in tests
-	loading sync.Mutex
-	loads   atomic.Uint64 // how often the library was loaded
-	rules   sync.Map      // by name, each a *rule
-	voiding chan struct{} // one for each goroutine that takes back
-	skew    float64       // by how many microseconds clocks of a cluster may differ
+	config    Config
+	connect   Connect
+	functions script.Library
+	seal      cipher.AEAD                   // of notices
+	clock     func([]guard.Charge) []string // arguments in the place of the server's clock, in tests
+	loading   sync.Mutex
+	loads     atomic.Uint64 // how often the library was loaded
+	rules     sync.Map      // by name, each a *rule
+	voiding   chan struct{} // one for each goroutine that takes back
+	skew      float64       // by how many microseconds clocks of a cluster may differ
 }
 
 // skew is by how much the clocks of a cluster's servers may differ. What a pair counted first is
@@ -64,7 +64,7 @@ type Connect func() (client rueidis.Client, cluster bool, err error)
 // New returns the store of a guard. It talks to the server only when it is asked to.
 func New(connect Connect, c Config) *Store {
 	return &Store{
-		config: c, connect: connect, library: script.New(script.ServerClock), seal: sealer(c),
+		config: c, connect: connect, functions: script.New(script.ServerClock), seal: sealer(c),
 		voiding: make(chan struct{}, 64), skew: float64(skew / time.Microsecond),
 	}
 }
@@ -129,7 +129,7 @@ func (s *Store) Reserve(ctx context.Context, charges []guard.Charge) error {
 	if cluster {
 		return s.reserveEach(ctx, charges, places, args)
 	}
-	reply, err := s.call(ctx, s.library.Reserve, places, args, charges)
+	reply, err := s.call(ctx, s.functions.Reserve, places, args, charges)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func uint32At(b string) uint32 { return binary.LittleEndian.Uint32([]byte(b[:4])
 
 // reserveEach reserves each charge where it is kept, all at the same time.
 func (s *Store) reserveEach(ctx context.Context, charges []guard.Charge, places []place, args []string) error {
-	replies, err := s.each(ctx, s.library.Reserve, places, args, charges)
+	replies, err := s.each(ctx, s.functions.Reserve, places, args, charges)
 	refused, left := false, false
 	var charged []int
 	for i := range charges {
@@ -248,7 +248,7 @@ func (s *Store) mark(ctx context.Context, charges []guard.Charge, places []place
 		at[n] = places[i]
 		args[n] = argument(settleFlags(&charges[i], 0), charges[i].Ticket, s.rule(charges[i].Rule), &places[i])
 	}
-	_, err := s.each(ctx, s.library.Mark, at, args, charges)
+	_, err := s.each(ctx, s.functions.Mark, at, args, charges)
 	return err
 }
 
@@ -340,7 +340,7 @@ func (s *Store) settle(ctx context.Context, charges []guard.Charge, places []pla
 			return "", err
 		}
 	} else {
-		reply, err := s.call(ctx, s.library.Settle, at, append([]string{cleared}, args...), charges)
+		reply, err := s.call(ctx, s.functions.Settle, at, append([]string{cleared}, args...), charges)
 		if err != nil {
 			return "", err
 		}
@@ -407,7 +407,7 @@ func (s *Store) settleEach(ctx context.Context, places []place, args []string, c
 	for i := range places {
 		cmds[i] = []string{cleared, args[i]}
 	}
-	return s.pipeline(ctx, s.library.Settle, places, cmds, charges)
+	return s.pipeline(ctx, s.functions.Settle, places, cmds, charges)
 }
 
 func (s *Store) each(ctx context.Context, function string, places []place, args []string, charges []guard.Charge) ([]string, error) {
@@ -525,7 +525,7 @@ func (s *Store) load(ctx context.Context, client rueidis.Client, known uint64) e
 	var first error
 	loaded := false
 	for _, node := range client.Nodes() {
-		err := node.Do(ctx, node.B().FunctionLoad().Replace().FunctionCode(s.library.Text).Build()).Error()
+		err := node.Do(ctx, node.B().FunctionLoad().Replace().FunctionCode(s.functions.Text).Build()).Error()
 		if err == nil {
 			loaded = true
 		} else if first == nil {

@@ -27,7 +27,7 @@ var start = time.Now().Truncate(time.Microsecond).AddDate(10, 0, 0)
 // timed is New with the library whose time is that of the charges.
 func timed(client rueidis.Client, c Config) *Store {
 	s := New(always(client), c)
-	s.library = script.New("local function clock(args) return tonumber(table.remove(args)) end")
+	s.functions = script.New("local function clock(args) return tonumber(table.remove(args)) end")
 	s.skew = 0 // all have one clock
 	s.clock = func(charges []guard.Charge) []string {
 		if len(charges) == 0 {
